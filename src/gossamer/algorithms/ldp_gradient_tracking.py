@@ -1,0 +1,93 @@
+"""Algorithm 1 of Chen & Wang, "Locally Differentially Private Gradient Tracking for Distributed Online Learning over
+Directed Graphs": gradient tracking whose noise does not accumulate, on unbalanced directed graphs.
+
+    s⁺ = (I+C) s + off(C) ζ + λ_t g                            (7)    g_i = ∇f_{i,t}(θ_i)
+    θ⁺ = (I+R) θ + off(R) ϑ − (s⁺ − s) / (m [z_i]_i)           (8)
+    z⁺ = (I+R) z,  z_{i,0} = e_i                               (9)
+
+θ moves by the *difference* s⁺ − s, so the noise ζ that s has gathered drops out; dividing by m[z_i]_i, which tends to the
+Perron weight u_i of I+R, undoes the graph's unbalance. z depends on the graph alone and carries no noise; from round
+`rows.settles` on it no longer changes in float64, and is no longer sent.
+
+Assumption 4: λ_t = λ0/(t+1)^v, ν_{i,t} = ν0/(t+1)^ς_i with ½ < ς_i, max ς_i < v < 1. Without ς > ½ the noise's variance is
+not summable and θ need not converge; without ς < v the privacy budget is not finite for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.schedules import Decay, Schedule
+from gossamer.types import Array, Out, Rows
+
+
+class State(NamedTuple):
+    s: Array  # (k, n) tracker
+    theta: Array  # (k, n) parameters
+    z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
+
+
+def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+    """Algorithm 1 with step sizes `step` and, where given, noise scales `noise` (one schedule for both s and θ).
+
+    Schedules that break Assumption 4 are refused; `strict=False` runs them and notes in the record what is broken.
+    """
+
+    def init(rows: Rows, theta0: Array) -> State:
+        return State(np.zeros_like(theta0), theta0, np.eye(rows.m)[rows.ids])
+
+    def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
+        out = {"s": Out(x.s, over="C", private=True), "theta": Out(x.theta, over="R", private=True)}
+        if t < rows.settles:
+            out["z"] = Out(x.z, over="R", private=False)
+        return out
+
+    def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
+        s = (1 + rows.C_ii) * x.s + got["s"] + step(t) * grad  # (7)
+        theta = (1 + rows.R_ii) * x.theta + got["theta"] - (s - x.s) / (rows.m * rows.own(x.z))  # (8)
+        z = (1 + rows.R_ii) * x.z + got["z"] if t < rows.settles else x.z  # (9)
+        return State(s, theta, z)
+
+    algorithm = Algorithm(
+        "ldp_gradient_tracking",
+        init,
+        emit,
+        advance,
+        noise=noise,
+        broken=lambda given: broken_assumption_4(step, given),
+        strict=strict,
+        parameters={"step": str(step), "noise": str(noise) if noise is not None else None},
+    )
+    algorithm.notes(noise)  # a strict algorithm refuses its own schedules at once
+    return algorithm
+
+
+def broken_assumption_4(step: Schedule, noise: Schedule | None) -> list[str]:
+    """Sentences that say what of Assumption 4 these schedules break, and what that costs."""
+    if not isinstance(step, Decay) or isinstance(step.exponent, tuple):
+        return ["Assumption 4 cannot be checked: the step is not one decay(initial, exponent) for all learners."]
+    v = step.exponent
+    broken = []
+    if not 0.5 < v < 1:
+        broken.append(f"Assumption 4 asks for a step exponent ½ < v < 1 and v = {v:g}: convergence is not proved.")
+    if noise is None:
+        return broken
+    if not isinstance(noise, Decay):
+        return [*broken, "Assumption 4 cannot be checked: the noise is not decay(initial, exponents)."]
+    exponents = noise.exponents()
+    lowest, highest = (int(pick(exponents)) for pick in (np.argmin, np.argmax))
+    if exponents[lowest] <= 0.5:
+        broken.append(
+            f"Assumption 4 asks for ς > ½ and learner {lowest} has ς = {exponents[lowest]:g}: "
+            "its noise does not fade fast enough for convergence."
+        )
+    if exponents[highest] >= v:
+        broken.append(
+            f"Assumption 4 asks for max ς < v and learner {highest} has ς = {exponents[highest]:g} where v = {v:g}: "
+            "its privacy budget grows without bound as rounds go on."
+        )
+    return broken

@@ -1,0 +1,202 @@
+"""Linear models: the loss of a record (a, b) depends on θ through the margins aᵀθ alone.
+
+LogisticRegression   l = (1−b) aᵀθ − log s(aᵀθ),  s(x) = 1/(1+e^−x),  b ∈ {0, 1}         (the paper's loss, bracket mended)
+SoftmaxRegression    l = log Σ_k exp(aᵀθ_k) − aᵀθ_b,                   b ∈ {0, …, K−1}
+RidgeRegression      l = ½ (aᵀθ − b)²
+each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ.
+
+Every model answers, for margins of shape (records, learners, K), its `losses`, `weights` dl/dmargin, `curve`: how the
+weights move when the margins do, and `hits`: how well each record is predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax
+
+from gossamer.models import kernels
+from gossamer.models.memory import Gradient, Memory
+from gossamer.records import Table
+from gossamer.types import Array, GossamerError, Integers
+
+
+class Model(Protocol):
+    """What the engines and the evaluation ask of a model."""
+
+    @property
+    def l2(self) -> float: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def score(self) -> str: ...
+    def check_labels(self, labels: Array) -> None: ...
+    def losses(self, margins: Array, labels: Array) -> Array: ...
+    def weights(self, margins: Array, labels: Array) -> Array: ...
+    def curve(self, margins: Array, moved: Array) -> Array: ...
+    def quality(self, margins: Array, labels: Array, share: Array) -> Array: ...
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory: ...
+
+
+@dataclass(frozen=True)
+class LogisticRegression:
+    """Two classes, labelled 0 and 1."""
+
+    l2: float = 0.0
+    outputs = 1
+    score = "accuracy"
+
+    def __post_init__(self) -> None:
+        _check_l2(self)
+
+    def check_labels(self, labels: Array) -> None:
+        _check_classes(self, labels, 2)
+
+    def losses(self, margins: Array, labels: Array) -> Array:
+        x = margins[..., 0]
+        value: Array = (1 - labels)[:, None] * x + np.logaddexp(0, -x)
+        return value
+
+    def weights(self, margins: Array, labels: Array) -> Array:
+        value: Array = expit(margins) - labels[:, None, None]
+        return value
+
+    def curve(self, margins: Array, moved: Array) -> Array:
+        p = expit(margins)
+        value: Array = p * (1 - p) * moved
+        return value
+
+    def quality(self, margins: Array, labels: Array, share: Array) -> Array:
+        value: Array = share @ ((margins[..., 0] > 0) == labels[:, None])
+        return value
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
+        return _memory(self, table, keep, room, kind=kernels.LOGISTIC)
+
+
+@dataclass(frozen=True)
+class RidgeRegression:
+    """Least squares; real labels."""
+
+    l2: float = 0.0
+    outputs = 1
+    score = "R²"
+
+    def __post_init__(self) -> None:
+        _check_l2(self)
+
+    def check_labels(self, labels: Array) -> None:
+        if np.ptp(labels) == 0:
+            raise GossamerError(f"every label is {labels[0]:g}: a regression needs labels that differ.")
+
+    def losses(self, margins: Array, labels: Array) -> Array:
+        value: Array = 0.5 * (margins[..., 0] - labels[:, None]) ** 2
+        return value
+
+    def weights(self, margins: Array, labels: Array) -> Array:
+        value: Array = margins - labels[:, None, None]
+        return value
+
+    def curve(self, margins: Array, moved: Array) -> Array:
+        return moved
+
+    def quality(self, margins: Array, labels: Array, share: Array) -> Array:
+        spread = share @ (labels - share @ labels) ** 2
+        value: Array = 1 - share @ (margins[..., 0] - labels[:, None]) ** 2 / spread
+        return value
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
+        return _memory(self, table, keep, room, kind=kernels.SQUARED)
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression:
+    """K classes, labelled 0 to K−1; θ is the (features, K) matrix laid flat."""
+
+    classes: int
+    l2: float = 0.0
+    score = "accuracy"
+
+    def __post_init__(self) -> None:
+        _check_l2(self)
+        if self.classes < 2:
+            raise GossamerError(f"SoftmaxRegression(classes={self.classes}): expected at least 2 classes.")
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def check_labels(self, labels: Array) -> None:
+        _check_classes(self, labels, self.classes)
+
+    def losses(self, margins: Array, labels: Array) -> Array:
+        own = np.take_along_axis(margins, labels.astype(int)[:, None, None], axis=2)[..., 0]
+        value: Array = logsumexp(margins, axis=2) - own
+        return value
+
+    def weights(self, margins: Array, labels: Array) -> Array:
+        value: Array = softmax(margins, axis=2)
+        value[np.arange(len(labels)), :, labels.astype(int)] -= 1
+        return value
+
+    def curve(self, margins: Array, moved: Array) -> Array:
+        p = softmax(margins, axis=2)
+        value: Array = p * (moved - (p * moved).sum(axis=2, keepdims=True))
+        return value
+
+    def quality(self, margins: Array, labels: Array, share: Array) -> Array:
+        value: Array = share @ (margins.argmax(axis=2) == labels[:, None])
+        return value
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
+        return _memory(self, table, keep, room, kind=None)
+
+
+def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
+    model.check_labels(table.labels)
+    room_for_margins = np.empty(model.outputs)
+
+    def add(memory: Memory, theta: Array, grad: Array) -> None:
+        where = (memory.start, memory.filled)
+        if table.codebook is None:
+            if kind is not None:
+                kernels.dense_scalar(memory.rows, memory.labels, *where, theta, kind, grad)
+            else:
+                cube, slopes = _by_class(theta, model), _by_class(grad, model)
+                kernels.dense_softmax(memory.rows, memory.labels, *where, cube, slopes, room_for_margins)
+            return
+        book = table.codebook
+        cube = np.zeros((len(theta), book.columns + 1, model.outputs))  # one column past the last, see kernels
+        cube[:, :-1] = _by_class(theta, model)
+        slopes = np.zeros_like(cube)
+        coded = (memory.rows, memory.labels, book.offset, book.members, *where)
+        if kind is not None:
+            kernels.coded_scalar(*coded, cube[..., 0], kind, slopes[..., 0])
+        else:
+            kernels.coded_softmax(*coded, cube, slopes, room_for_margins)
+        _by_class(grad, model)[:] = slopes[:, :-1]
+
+    return Memory(keep, room, table.rows.shape[1], table.rows.dtype, table.codebook, model.l2, add)
+
+
+def _by_class(theta: Array, model: Model) -> Array:
+    return theta.reshape(len(theta), -1, model.outputs)
+
+
+def _check_l2(model: Model) -> None:
+    if not 0 <= model.l2 < np.inf:
+        raise GossamerError(f"{type(model).__name__}(l2={model.l2!r}): expected a finite number ≥ 0.")
+
+
+def _check_classes(model: Model, labels: Array, classes: int) -> None:
+    found = np.unique(labels)
+    strange = found[~np.isin(found, np.arange(classes))]
+    if len(strange):
+        raise GossamerError(
+            f"{type(model).__name__} found the label {strange[0]:g}, expected 0 to {classes - 1}: "
+            "number the classes from 0, or use another model."
+        )
+    if len(found) < 2:
+        raise GossamerError(f"every label is {found[0]:g}: a classifier needs records of at least two classes.")

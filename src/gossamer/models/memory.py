@@ -1,0 +1,79 @@
+"""What each learner remembers of its records, and the gradient over it.
+
+history   ∇f_{i,t}(θ) = 1/(records so far) Σ_k ∇l(θ, ξ_{i,k}), recomputed at the current θ (Chen & Wang, Alg. 1 line 2)
+latest    the same mean over the newest round's records only
+
+A learner's records lie side by side in one piece of a shared array, so that one kernel call serves all learners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from gossamer.records import Batch, Codebook, runs
+from gossamer.types import Array, GossamerError, Integers
+
+Gradient = Literal["history", "latest"]
+
+
+class Memory:
+    """Records of k learners and the sum of a linear model's gradients over them.
+
+    `add(memory, theta, grad)` is the model's kernel; `room` the records per learner to make place for (it grows at need).
+    """
+
+    def __init__(
+        self, keep: Gradient, room: Integers, width: int, dtype: Any, codebook: Codebook | None, l2: float, add: Any
+    ) -> None:
+        if keep not in ("history", "latest"):
+            raise GossamerError(f"gradient={keep!r}: expected 'history' (all records so far) or 'latest'.")
+        self.keep, self.codebook = keep, codebook
+        self._l2 = l2
+        self._add: Callable[[Memory, Array, Array], None] = add
+        self.filled = np.zeros(len(room), dtype=np.int64)
+        self._width, self._dtype = width, dtype
+        self._make_room(np.maximum(room, 1))
+
+    def observe(self, batch: Batch) -> None:
+        """Take in a round's records; with 'latest' they replace the ones before."""
+        if self.keep == "latest":
+            self.filled[:] = 0
+        if (self.filled + batch.counts > self._room).any():
+            self._grow(self.filled + batch.counts)
+        place = runs(self.start + self.filled, batch.counts)
+        if self.codebook is None:
+            self.rows[place] = batch.rows
+        else:
+            self.rows[:, place] = batch.rows.T
+        self.labels[place] = batch.labels
+        self.filled = self.filled + batch.counts
+
+    def gradient(self, theta: Array) -> Array:
+        """The mean gradient of each learner's remembered records at its own row of θ, and the ridge's r θ."""
+        grad = np.zeros_like(theta)
+        self._add(self, theta, grad)
+        grad /= np.maximum(self.filled, 1)[:, None]
+        grad += self._l2 * theta
+        return grad
+
+    def _make_room(self, room: Integers) -> None:
+        self._room = room
+        self.start = np.cumsum(room) - room
+        total = int(room.sum())
+        shape = (total, self._width) if self.codebook is None else (self._width, total)
+        self.rows = np.empty(shape, dtype=self._dtype)
+        self.labels = np.empty(total)
+
+    def _grow(self, needed: Integers) -> None:
+        rows, labels, start = self.rows, self.labels, self.start
+        self._make_room(np.maximum(2 * self._room, needed))
+        for i, count in enumerate(self.filled):
+            old, new = slice(start[i], start[i] + count), slice(self.start[i], self.start[i] + count)
+            self.labels[new] = labels[old]
+            if self.codebook is None:
+                self.rows[new] = rows[old]
+            else:
+                self.rows[:, new] = rows[:, old]

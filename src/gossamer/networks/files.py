@@ -1,0 +1,82 @@
+"""Networks from a file or by name, for the command.
+
+An edge list is text, one `sender receiver [weight]` a line, learners counted from 0, `#` starts a comment.
+A .json file holds {"edges": [[0, 1], [1, 0, 0.5]]} or the matrices {"R": [[…]], "C": [[…]]} (C may be left out).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gossamer.networks.network import Network
+from gossamer.types import GossamerError
+
+NAMES: dict[str, Callable[[int], Network]] = {
+    "ring": Network.ring,
+    "exponential": Network.exponential,
+    "complete": Network.complete,
+    "random": Network.random,
+}
+
+
+def read_network(source: str, learners: int | None = None) -> Network:
+    """A network by name (paper, ring, exponential, complete, random) or from a file; checked against `learners`."""
+    if source == "paper":
+        network = Network.paper()
+    elif source in NAMES:
+        network = NAMES[source](learners if learners is not None else 10)
+    else:
+        network = _from_file(Path(source))
+    if learners is not None and network.m != learners:
+        raise GossamerError(
+            f"the network {source} has {network.m} learners and the run has {learners}: "
+            f"use --learners {network.m}, or another --graph."
+        )
+    return network
+
+
+def _from_file(path: Path) -> Network:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        known = ", ".join(["paper", *NAMES])
+        raise GossamerError(f"no network {path}: expected a file, or one of {known}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None
+    if path.suffix == ".json":
+        return _from_json(path, text)
+    edges = [_edge(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip()]
+    return _from_edges(path, edges)
+
+
+def _from_json(path: Path, text: str) -> Network:
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
+    if isinstance(given, dict) and "R" in given:
+        return Network(given["R"], given.get("C"))
+    if isinstance(given, dict) and isinstance(given.get("edges"), list):
+        return _from_edges(path, [_numbers(path, "edges", edge) for edge in given["edges"]])
+    raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
+
+
+def _edge(path: Path, number: int, line: str) -> tuple[Any, ...]:
+    return _numbers(path, f"line {number}", line.split("#")[0].replace(",", " ").split())
+
+
+def _numbers(path: Path, where: str, words: Any) -> tuple[Any, ...]:
+    try:
+        sender, receiver, *weight = words
+        return (int(sender), int(receiver), *(float(w) for w in weight))
+    except (TypeError, ValueError):
+        raise GossamerError(f"{path}, {where}: {words!r}, expected 'sender receiver [weight]' in numbers.") from None
+
+
+def _from_edges(path: Path, edges: list[tuple[Any, ...]]) -> Network:
+    if not edges:
+        raise GossamerError(f"{path} holds no edges: write one 'sender receiver [weight]' a line.")
+    return Network.from_edges(1 + max(max(edge[:2]) for edge in edges), edges)

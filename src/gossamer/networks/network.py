@@ -1,0 +1,203 @@
+"""The network: who hears whom, and with which weights.
+
+R and C are in Laplacian form (Chen & Wang, Assumption 1): off-diagonal entries ≥ 0, R1 = 0, 1ᵀC = 0, so that I+R is
+row-stochastic and I+C column-stochastic. M_ij > 0 means that learner i receives from learner j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.sparse import coo_array, csr_array, diags_array, issparse
+
+from gossamer.networks import families, spectrum
+from gossamer.networks.checks import check_assumption_1
+from gossamer.types import Array, GossamerError, Integers, Matrix, Rows
+
+DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
+
+
+class Network:
+    """A directed network of m learners with pull weights R and push weights C; immutable and checked.
+
+    `R` and `C` are dense arrays up to 128 learners and scipy.sparse.csr_array beyond.
+    """
+
+    def __init__(self, R: Any, C: Any | None = None) -> None:
+        pull = _square("R", R)
+        push = _square("C", C) if C is not None else csr_array(pull.T)
+        if pull.shape != push.shape:
+            raise GossamerError(f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m.")
+        check_assumption_1(pull, push)
+        self._R, self._C = pull, push
+
+    # -- how to make one ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        m: int,
+        edges: Iterable[tuple[int, int] | tuple[int, int, float]],
+        weight: float = 0.25,
+        C_edges: Iterable[tuple[int, int] | tuple[int, int, float]] | None = None,
+    ) -> Network:
+        """Edges are (sender, receiver) or (sender, receiver, weight), counted from 0.
+
+        `edges` carry R; C is Rᵀ, which uses every link in both directions, unless `C_edges` gives it links of its own.
+        """
+        pull = _off_diagonal(m, edges, weight)
+        R = pull - diags_array(np.asarray(pull.sum(axis=1)).ravel())
+        if C_edges is None:
+            return cls(R)
+        push = _off_diagonal(m, C_edges, weight)
+        return cls(R, push - diags_array(np.asarray(push.sum(axis=0)).ravel()))
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph[Any], weight: float = 0.25) -> Network:
+        """Nodes in their order become learners 0, 1, …; an edge attribute `weight` overrides `weight`."""
+        number = {node: k for k, node in enumerate(graph.nodes)}
+        directed = graph.to_directed() if not graph.is_directed() else graph
+        edges = [(number[j], number[i], float(w)) for j, i, w in directed.edges(data="weight", default=weight)]
+        return cls.from_edges(len(number), edges)
+
+    @classmethod
+    def paper(cls) -> Network:
+        """Ten learners, strongly connected and unbalanced: the ring 1→2→…→10→1 and eight chords, R_ij = 0.25."""
+        return cls.from_edges(10, families.paper_edges())
+
+    @classmethod
+    def ring(cls, m: int) -> Network:
+        return cls._family(m, families.ring_edges)
+
+    @classmethod
+    def exponential(cls, m: int) -> Network:
+        return cls._family(m, families.exponential_edges)
+
+    @classmethod
+    def complete(cls, m: int) -> Network:
+        return cls._family(m, families.complete_edges)
+
+    @classmethod
+    def random(cls, m: int, degree: int = 3, seed: int = 0) -> Network:
+        """Strongly connected for certain, unbalanced almost surely; `degree` is the mean out-degree."""
+        if degree < 1:
+            raise GossamerError(f"Network.random(degree={degree}): expected at least 1 link per learner.")
+        return cls._family(m, lambda m: families.random_edges(m, degree, seed))
+
+    @classmethod
+    def _family(cls, m: int, edges_of: Callable[[int], list[tuple[int, int]]]) -> Network:
+        _check_size(m)
+        edges = edges_of(m)
+        in_degree = np.bincount([i for _, i in edges])
+        return cls.from_edges(m, [(j, i, min(0.25, 1 / (in_degree[i] + 1))) for j, i in edges])
+
+    # -- what it knows of itself ----------------------------------------------------------------------------------
+
+    @property
+    def m(self) -> int:
+        return int(self._R.shape[0])
+
+    @cached_property
+    def R(self) -> Any:
+        return _frozen(self._R)
+
+    @cached_property
+    def C(self) -> Any:
+        return _frozen(self._C)
+
+    @cached_property
+    def perron(self) -> Array:
+        """u with uᵀ(I+R) = uᵀ and uᵀ1 = m: how much weight each learner's voice has when everyone pulls."""
+        u = spectrum.perron(self._R)
+        u.setflags(write=False)
+        return u
+
+    @cached_property
+    def spectral_gap(self) -> float:
+        """1 − |λ₂(I+R)|."""
+        return spectrum.spectral_gap(self._R)
+
+    @cached_property
+    def settles(self) -> float:
+        return spectrum.settling_round(self._R)
+
+    def edges(self, over: Matrix = "R") -> list[tuple[int, int, float]]:
+        """(sender, receiver, weight) of every link."""
+        links = (self._R if over == "R" else self._C).tocoo()
+        return [
+            (int(j), int(i), float(w))
+            for i, j, w in zip(*links.coords, links.data, strict=True)
+            if i != j and w > 0
+        ]
+
+    def to_networkx(self, over: Matrix = "R") -> nx.DiGraph[int]:
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(self.m))
+        graph.add_weighted_edges_from(self.edges(over))
+        return graph
+
+    # -- what the engines need of it ------------------------------------------------------------------------------
+
+    def rows(self, ids: Sequence[int] | Integers | None = None) -> Rows:
+        """What a block of learners knows of its place; all learners where `ids` is None."""
+        block = np.arange(self.m) if ids is None else np.asarray(ids, dtype=np.int64)
+        R_ii, C_ii = (M.diagonal()[block][:, None] for M in (self._R, self._C))
+        return Rows(block, self.m, R_ii, C_ii, self.settles)
+
+    def off_diagonal(self, over: Matrix) -> Any:
+        """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many."""
+        M = self._R if over == "R" else self._C
+        return _frozen(csr_array(M - diags_array(M.diagonal())))
+
+    def __repr__(self) -> str:
+        return f"Network(m={self.m}, links={len(self.edges())}, spectral_gap={self.spectral_gap:.3f})"
+
+
+def _check_size(m: int) -> None:
+    if m < 2:
+        raise GossamerError(f"a network of {m} learners: expected at least 2, one alone has nobody to learn with.")
+
+
+def _square(name: str, M: Any) -> csr_array:
+    try:
+        matrix = csr_array(M if issparse(M) else np.asarray(M, dtype=float), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise GossamerError(f"{name} is not a matrix of numbers ({error}): give an (m, m) array.") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GossamerError(f"{name} has shape {matrix.shape}, expected (m, m): give one row and column per learner.")
+    _check_size(matrix.shape[0])
+    return matrix
+
+
+def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
+    _check_size(m)
+    seen: dict[tuple[int, int], float] = {}
+    for edge in edges:
+        if len(edge) not in (2, 3):
+            raise GossamerError(f"edge {edge!r}: expected (sender, receiver) or (sender, receiver, weight).")
+        j, i = edge[:2]
+        if not (0 <= j < m and 0 <= i < m):
+            raise GossamerError(f"edge {j}→{i}: expected learners 0 to {m - 1}; count from 0, or raise m = {m}.")
+        if i == j:
+            raise GossamerError(f"edge {j}→{i}: a learner needs no link to itself; remove it.")
+        if (j, i) in seen:
+            raise GossamerError(f"edge {j}→{i} is given twice: give it once, with its whole weight.")
+        seen[j, i] = edge[2] if len(edge) == 3 else weight
+        if not seen[j, i] > 0:
+            raise GossamerError(f"edge {j}→{i} has weight {seen[j, i]:g}, expected above 0: remove the edge or raise it.")
+    if not seen:
+        raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")
+    senders, receivers = np.array(list(seen)).T
+    return csr_array(coo_array((list(seen.values()), (receivers, senders)), shape=(m, m)))
+
+
+def _frozen(M: csr_array) -> Any:
+    if M.shape[0] > DENSE_UP_TO:
+        return M
+    dense = M.toarray()
+    dense.setflags(write=False)
+    return dense

@@ -1,0 +1,158 @@
+"""How records are laid out: dense rows, or codes for binary features, so that work goes by non-zeros, not by columns.
+
+**Joint categories.** A one-hot block (one column of s is 1) is a digit in 0..s−1, a lone binary column a digit in 0..1.
+Several digits share one byte, a *slot*, as a mixed-radix number. A linear model then needs one look-up per slot: the 22
+categories of a mushroom (117 columns) are 9 slots, and six lone columns are one.
+Wide sparse rows, where even that would cost more than their non-zeros, list the non-zeros' column numbers instead.
+Both are one structure: the value v of slot g stands for the columns `members[offset[g] + v]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from gossamer.types import Array, Integers
+
+Codes = NDArray[Any]  # unsigned integers, (records, slots)
+SLOT_VALUES = 64  # measured: fuller slots mean fewer look-ups, but larger tables to fold every round
+LONE_COLUMNS = 6  # binary columns that fit one slot: 2^6 = 64
+
+
+class Codebook(NamedTuple):
+    """Which columns are 1 for every value of every slot."""
+
+    columns: int
+    offset: Integers  # (slots,) where a slot's values begin in members
+    members: NDArray[np.int32]  # (values, most columns per value), padded with `columns`: one past the last
+
+    @property
+    def values(self) -> int:
+        return len(self.members)
+
+
+class Table(NamedTuple):
+    """Records with their labels; `rows` are features where `codebook` is None, else codes."""
+
+    rows: NDArray[Any]
+    labels: Array
+    codebook: Codebook | None
+    columns: int
+
+    def __len__(self) -> int:  # type: ignore[override]
+        return len(self.labels)
+
+
+class Batch(NamedTuple):
+    """The records that arrive in one round: learner 0's first, then learner 1's, …"""
+
+    rows: NDArray[Any]
+    labels: Array
+    counts: Integers  # (m,) how many are whose
+
+
+def runs(start: Integers, count: Integers) -> Integers:
+    """start_0, start_0 + 1, … (count_0 of them), start_1, …: where records lie that are kept in one piece per learner."""
+    if (count == 1).all():
+        return start
+    before = np.cumsum(count) - count
+    return np.repeat(start - before, count) + np.arange(count.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """All records that learners draw from, each with its share of F(θ) = 1/m Σ_i f_i(θ); shares sum to 1."""
+
+    table: Table
+    share: Array
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The features as a matrix: dense, or sparse for coded rows."""
+        return features_of(self.table)
+
+
+def dense_table(X: Array, y: Array) -> Table:
+    return Table(np.ascontiguousarray(X, dtype=float), np.asarray(y, dtype=float), None, X.shape[1])
+
+
+def binary_table(X: NDArray[Any], y: Array) -> Table:
+    """Rows of zeros and ones as codes: six columns a byte, or column numbers where rows have few ones."""
+    columns = X.shape[1]
+    most = int(X.astype(bool).sum(axis=1).max(initial=0))
+    if columns <= LONE_COLUMNS * most:
+        digits = X.astype(np.uint8)
+        codebook, codes = encode_digits(digits, [1] * columns, optional=True)
+    else:
+        codebook, codes = _encode_indices(X, most)
+    return Table(codes, np.asarray(y, dtype=float), codebook, columns)
+
+
+def one_hot_table(digits: Codes, sizes: Sequence[int], y: Array) -> Table:
+    """Categories 0..size−1, one per block, as codes; the columns are the blocks' one-hot columns side by side."""
+    codebook, codes = encode_digits(digits, sizes, optional=False)
+    return Table(codes, np.asarray(y, dtype=float), codebook, sum(sizes))
+
+
+def encode_digits(digits: Codes, sizes: Sequence[int], *, optional: bool) -> tuple[Codebook, Codes]:
+    """Pack blocks into slots. `optional`: digit 0 means no column, digit d the block's column d−1."""
+    none = sum(sizes)
+    radix = [size + optional for size in sizes]
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+    slots = _pack(radix)
+    most = max(int(np.prod([radix[b] for b in blocks])) for blocks in slots)
+    codes = np.zeros((len(digits), len(slots)), dtype=np.min_scalar_type(most - 1))
+    members, offset = [], []
+    for g, blocks in enumerate(slots):
+        values = int(np.prod([radix[b] for b in blocks]))
+        meaning = np.full((values, max(map(len, slots))), none, dtype=np.int32)
+        place = 1
+        for position, b in enumerate(blocks):
+            codes[:, g] += digits[:, b].astype(codes.dtype) * codes.dtype.type(place)
+            digit = np.arange(values) // place % radix[b]
+            meaning[:, position] = np.where(digit >= optional, first[b] + digit - optional, none)
+            place *= radix[b]
+        offset.append(sum(map(len, members)))
+        members.append(meaning)
+    return Codebook(none, np.array(offset, dtype=np.int64), np.concatenate(members)), codes
+
+
+def _pack(radix: Sequence[int]) -> list[list[int]]:
+    """First-fit decreasing: blocks into as few slots as that finds; a block too large for a slot has one of its own."""
+    slots: list[list[int]] = []
+    room: list[int] = []
+    for b in sorted(range(len(radix)), key=lambda b: -radix[b]):
+        g = next((g for g, used in enumerate(room) if used * radix[b] <= SLOT_VALUES), None)
+        if g is None:
+            slots.append([b])
+            room.append(radix[b])
+        else:
+            slots[g].append(b)
+            room[g] *= radix[b]
+    return slots
+
+
+def _encode_indices(X: NDArray[Any], most: int) -> tuple[Codebook, Codes]:
+    columns = X.shape[1]
+    codes = np.full((len(X), most), columns, dtype=np.min_scalar_type(columns))
+    row, column = np.nonzero(X)
+    position = np.arange(len(row)) - np.searchsorted(row, row)
+    codes[row, position] = column
+    members = np.arange(columns + 1, dtype=np.int32)[:, None]
+    return Codebook(columns, np.zeros(most, dtype=np.int64), members), codes
+
+
+def features_of(table: Table) -> Any:
+    """The feature matrix that a table stands for."""
+    if table.codebook is None:
+        return table.rows
+    book = table.codebook
+    columns = book.members[table.rows.astype(np.int64) + book.offset].reshape(len(table), -1)
+    row, slot = np.nonzero(columns != book.columns)
+    return csr_array((np.ones(len(row)), (row, columns[row, slot])), shape=(len(table), book.columns))

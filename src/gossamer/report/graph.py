@@ -1,0 +1,39 @@
+"""A network as a picture: who sends to whom, and whose voice carries how far."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+from gossamer.networks import Network
+
+
+def draw_network(network: Network, title: str = "") -> Figure:
+    """Learners on a circle, an arrow per link of R, each learner as large as its Perron weight u_i."""
+    m, u = network.m, network.perron
+    figure = Figure(figsize=(6.4, 6.6), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    angle = np.pi / 2 - 2 * np.pi * np.arange(m) / m
+    place = np.column_stack([np.cos(angle), np.sin(angle)])
+    size = np.clip(5200 / m, 6, 620) * np.sqrt(u / u.max())
+    links = network.edges()
+    fade = float(np.clip(40 / len(links), 0.05, 0.75))
+    for j, i, _ in links:
+        radius = float(np.sqrt(size[i] / np.pi)) + 2
+        arrow = FancyArrowPatch(
+            tuple(place[j]), tuple(place[i]), connectionstyle="arc3,rad=0.12", arrowstyle="-|>", mutation_scale=11,
+            shrinkA=float(np.sqrt(size[j] / np.pi)), shrinkB=radius, color="#5d6d7e", alpha=fade, linewidth=1.1,
+        )
+        axes.add_patch(arrow)
+    dots = axes.scatter(*place.T, s=size, c=u, cmap="viridis", vmin=0, zorder=3, edgecolors="white")
+    if m <= 40:
+        for i in range(m):
+            bright = u[i] > 0.55 * u.max()
+            axes.text(*place[i], str(i), ha="center", va="center", fontsize=8, color="black" if bright else "white", zorder=4)
+    figure.colorbar(dots, ax=axes, shrink=0.55, label="Perron weight uᵢ (mean 1)", orientation="horizontal", pad=0.02)
+    axes.set_title(title or repr(network), fontsize=10)
+    axes.set_aspect("equal")
+    axes.margins(0.12)
+    axes.axis("off")
+    return figure

@@ -1,0 +1,79 @@
+"""Sequences over time: step sizes λ_t, noise scales ν_t, weakening factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gossamer.types import Array, GossamerError
+
+@dataclass(frozen=True)
+class Decay:
+    """initial / (t+1)^exponent; a scalar for all learners, or one value per learner as an (m, 1) column."""
+
+    initial: float | tuple[float, ...]
+    exponent: float | tuple[float, ...]
+    _columns: tuple[Array, Array] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = None
+        if isinstance(self.initial, tuple) or isinstance(self.exponent, tuple):
+            initial, exponent = np.broadcast_arrays(np.asarray(self.initial), np.asarray(self.exponent))
+            columns = (initial[:, None].astype(float), -exponent[:, None].astype(float))
+        object.__setattr__(self, "_columns", columns)
+
+    def __call__(self, t: int) -> float | Array:
+        if self._columns is None:
+            return self.initial / (t + 1) ** self.exponent  # type: ignore[operator, return-value]
+        initial, minus_exponent = self._columns
+        scaled: Array = initial * (t + 1.0) ** minus_exponent
+        return scaled
+
+    @property
+    def learners(self) -> int | None:
+        """For how many learners this schedule was written; None where one value serves all."""
+        return None if self._columns is None else len(self._columns[0])
+
+    def exponents(self) -> list[float]:
+        return list(self.exponent) if isinstance(self.exponent, tuple) else [self.exponent]
+
+    def __str__(self) -> str:
+        return f"{_short(self.initial)}/(t+1)^{_short(self.exponent)}"
+
+
+Schedule = Callable[[int], float | Array]
+
+
+def decay(initial: float | Sequence[float], exponent: float | Sequence[float]) -> Decay:
+    """initial / (t+1)^exponent, as the paper writes both its step size and its noise scales.
+
+    Either argument may be a sequence with one value per learner:
+    `decay(1.0, [0.51, 0.52, 0.53])` is ν_{i,t} = 1/(t+1)^(0.50 + 0.01 i) for three learners.
+    """
+    start, power = _values("initial", initial), _values("exponent", exponent)
+    if isinstance(start, tuple) and isinstance(power, tuple) and len(start) != len(power):
+        raise GossamerError(
+            f"decay() has {len(start)} initial values and {len(power)} exponents: give one of each per learner."
+        )
+    if min(start if isinstance(start, tuple) else (start,)) < 0:
+        raise GossamerError(f"decay(initial={initial!r}): an initial value must not be negative.")
+    return Decay(start, power)
+
+
+def _values(name: str, given: float | Sequence[float]) -> float | tuple[float, ...]:
+    try:
+        values = tuple(float(v) for v in given) if isinstance(given, Sequence | np.ndarray) else (float(given),)
+    except (TypeError, ValueError):
+        values = ()
+    if not values or not all(math.isfinite(v) for v in values):
+        raise GossamerError(f"decay({name}={given!r}): expected a finite number, or one per learner.")
+    return values if isinstance(given, Sequence | np.ndarray) else values[0]
+
+
+def _short(value: float | tuple[float, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"[{value[0]:g} … {value[-1]:g}]" if len(set(value)) > 1 else f"{value[0]:g}"
+    return f"{value:g}"

@@ -1,0 +1,193 @@
+"""The stacked engine: all learners in one process, one array row each.
+
+    stream ─▶ model gradient ─┐
+                              ▼
+    state ──▶ emit ──▶ privacy boundary (noise) ──▶ mixer (off-diagonal weights) ──▶ step ──▶ state
+
+The same algorithm functions serve a party's own process, as a block of one learner; only the mixer differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import Gradient, Memory, Model
+from gossamer.networks import Network
+from gossamer.privacy import Privacy, simulated
+from gossamer.schedules import Decay, Schedule
+from gossamer.simulate.metrics import Metrics
+from gossamer.simulate.record import Record
+from gossamer.streams import Stream
+from gossamer.types import Array, GossamerError, Matrix, Out
+from gossamer.version import __version__
+
+NO_NOISE = "not private: no noise"
+UNPROVED = "not private: the noise makes no claim"
+
+
+class Progress(NamedTuple):
+    """What a callback is told after every round."""
+
+    t: int  # rounds done
+    steps: int  # rounds asked for
+    history: list[np.recarray[Any, Any]]  # the evaluations so far
+
+
+def simulate(
+    algorithm: Algorithm,
+    network: Network,
+    stream: Stream,
+    *,
+    model: Model,
+    privacy: Privacy | None = None,
+    steps: int,
+    gradient: Gradient = "history",
+    seed: int = 0,
+    evaluate_every: int | None = None,
+    callback: Callable[[Progress], bool | None] | None = None,
+    resume: Record | None = None,
+) -> Record:
+    """Run `algorithm` for `steps` rounds on `network`, every learner with its own records from `stream`.
+
+    privacy         adds `privacy.noise(channel, t, shape)` to what learners send on each private channel. Without it the
+                    algorithm's own `noise` scales, if any, are drawn as Laplace noise from `seed`: not private.
+    gradient        "history": the mean over all records so far, at the current θ; "latest": over the newest round's only
+    evaluate_every  rounds between evaluations (about a hundred in all by default); the first and last are always there
+    callback        called after every round; a true answer stops the run, whose record can be resumed
+    resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
+    """
+    every = max(1, steps // 100) if evaluate_every is None else evaluate_every
+    _check_run(network, stream, steps, gradient, every, seed)
+    if privacy is None and algorithm.noise is not None:
+        privacy = simulated(algorithm.noise, seed)
+    scales: Schedule | None = getattr(privacy, "scale", None)
+    _check_learners(scales, network.m)
+    notes = [*algorithm.notes(scales), *stream.notes]
+    if stream.rounds is not None and steps > stream.rounds:
+        notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
+
+    metrics = Metrics(model, stream.population)
+    notes += metrics.notes
+    memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
+    rows = network.rows()
+    state = algorithm.init(rows, np.zeros((network.m, metrics.size)))
+    config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
+    start, history = 0, []
+    if resume is not None:
+        start, state, history = _resumed(resume, config, state)
+        if gradient == "history":
+            for t in range(start):
+                memory.observe(stream.arrivals(t))
+    else:
+        history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
+
+    exchange = _Exchange(network, privacy)
+    t = start
+    for t in range(start + 1, steps + 1):
+        state = _round(algorithm, state, memory, stream, exchange, rows, t - 1)
+        if t % every == 0:
+            history.append(metrics.mean(t, metrics.learners(state.theta, t)))
+        if callback is not None and callback(Progress(t, steps, history)):
+            break
+
+    learners = metrics.learners(state.theta, t)
+    if history[-1].t[0] != t:
+        history.append(metrics.mean(t, learners))
+    claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
+    joined = np.concatenate(history).view(np.recarray)
+    return Record(t, state._asdict(), joined, learners, metrics.optimum, config, tuple(notes), claim)
+
+
+def _round(
+    algorithm: Algorithm, state: Any, memory: Memory, stream: Stream, exchange: _Exchange, rows: Any, t: int
+) -> Any:
+    memory.observe(stream.arrivals(t))
+    grad = memory.gradient(algorithm.point(state))
+    out = algorithm.emit(state, grad, rows, t)
+    got = {channel: exchange(channel, sent, t) for channel, sent in out.items()}
+    return algorithm.step(state, got, grad, rows, t)
+
+
+class _Exchange:
+    """From what learners emit to what they receive: the privacy boundary, then the mixer."""
+
+    def __init__(self, network: Network, privacy: Privacy | None) -> None:
+        self._privacy = privacy
+        self._weights: dict[Matrix, Any] = {"R": network.off_diagonal("R"), "C": network.off_diagonal("C")}
+
+    def __call__(self, channel: str, sent: Out, t: int) -> Array:
+        value = sent.value
+        if sent.private and self._privacy is not None:
+            value = value + self._privacy.noise(channel, t, value.shape)
+        received: Array = self._weights[sent.over] @ value
+        return received
+
+
+def _check_run(network: Network, stream: Stream, steps: int, gradient: str, every: int, seed: int) -> None:
+    for name, value, least in (("steps", steps, 1), ("evaluate_every", every, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise GossamerError(f"{name}={value!r}: expected a whole number ≥ {least}.")
+    if network.m != stream.learners:
+        raise GossamerError(
+            f"the network has {network.m} learners and the stream {stream.learners}: build both for the same number."
+        )
+    if gradient == "latest":
+        new = stream.room(steps) - stream.room(steps - 1)
+        if not new.all():
+            raise GossamerError(
+                f"learner {int(new.argmin())} has no new record in round {steps - 1}, which gradient='latest' needs: "
+                "use fewer steps, or gradient='history'."
+            )
+
+
+def _check_learners(scales: Schedule | None, m: int) -> None:
+    if isinstance(scales, Decay) and scales.learners not in (None, m):
+        raise GossamerError(f"the noise is given for {scales.learners} learners and the network has {m}: give one each.")
+
+
+def _config(
+    algorithm: Algorithm,
+    network: Network,
+    stream: Stream,
+    model: Model,
+    privacy: Privacy | None,
+    gradient: Gradient,
+    seed: int,
+    every: int,
+) -> dict[str, Any]:
+    """What decides a run's numbers; a record is resumed only where all of it agrees."""
+    links = repr((network.edges("R"), network.edges("C"))).encode()
+    says = type(privacy).__str__ is not object.__str__
+    return {
+        "title": f"{algorithm.name}, {network.m} learners",
+        "version": __version__,
+        "algorithm": {"name": algorithm.name, **algorithm.parameters},
+        "network": {"learners": network.m, "links": len(network.edges()), "fingerprint": hashlib.sha256(links).hexdigest()},
+        "stream": dict(stream.description),
+        "model": str(model),
+        "score": model.score,
+        "privacy": None if privacy is None else str(privacy) if says else type(privacy).__name__,
+        "gradient": gradient,
+        "seed": int(seed),
+        "evaluate_every": int(every),
+    }
+
+
+def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
+    """Where a record stopped, its state and its history without the row that only stopping added."""
+    from_json = record.config
+    for name, value in Record(0, {}, *([np.zeros(0)] * 3), config, (), "").config.items():  # type: ignore[arg-type]
+        if name not in ("steps", "version", "title") and from_json.get(name) != value:
+            raise GossamerError(
+                f"the record to resume was run with {name} = {from_json.get(name)!r} and this run has {value!r}: "
+                "resume with the same settings, or start anew."
+            )
+    if record.t > config["steps"]:
+        raise GossamerError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
+    kept = record.history[record.history.t % config["evaluate_every"] == 0]
+    return record.t, type(state)(**record.state), [kept[k : k + 1].view(np.recarray) for k in range(len(kept))]

@@ -1,0 +1,191 @@
+"""What a run leaves behind: the final state, the errors on the way, and all that it takes to run it again or go on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gossamer.report.curves import draw_curves
+from gossamer.types import Array, GossamerError
+
+FORMAT = 1
+HISTORY = np.dtype(
+    [("t", "i8"), ("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")]
+)
+LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """An immutable run record.
+
+    t         rounds done; `config["steps"]` were asked for
+    state     the algorithm's state arrays by name, one row per learner: "theta", and for Algorithm 1 "s" and "z"
+    history   one row per evaluation, means over the learners: t, tracking_error ‖θ_i − θ*‖, optimality_gap F(θ_i) − F(θ*),
+              consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); read as record.history.accuracy[-1]
+    learners  the same four numbers for each learner at the end
+    optimum   θ*, or NaN where F has none
+    config    what was run, enough to refuse to go on with anything else
+    notes     what a reader must know, such as a broken assumption
+    claim     what privacy the run may claim
+    """
+
+    t: int
+    state: Mapping[str, Array]
+    history: np.recarray[Any, Any]
+    learners: np.recarray[Any, Any]
+    optimum: Array
+    config: Mapping[str, Any]
+    notes: tuple[str, ...]
+    claim: str
+
+    def __post_init__(self) -> None:
+        arrays = {name: _frozen(array) for name, array in self.state.items()}
+        object.__setattr__(self, "state", MappingProxyType(arrays))
+        for name in ("history", "learners", "optimum"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        object.__setattr__(self, "config", _frozen_json(json.loads(json.dumps(_plain(self.config)))))
+
+    @property
+    def theta(self) -> Array:
+        """(m, n) final parameters."""
+        return self.state["theta"]
+
+    @property
+    def s(self) -> Array | None:
+        """(m, n) final trackers; None for a method without one."""
+        return self.state.get("s")
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.t >= self.config["steps"])
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "claim": self.claim,
+            "notes": list(self.notes),
+            "config": _plain(self.config),
+            "t": self.t,
+            "final": {name: float(self.history[name][-1]) for name in LEARNER.names or ()},
+            "history": {name: self.history[name].tolist() for name in HISTORY.names or ()},
+            "learners": [dict(zip(LEARNER.names or (), map(float, row), strict=True)) for row in self.learners],
+        }
+
+    def save(self, path: str | Path) -> tuple[Path, Path]:
+        """Write PATH.npz (arrays) and PATH.json (numbers and configuration); both or neither are replaced."""
+        base = _base(Path(path))
+        arrays = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, **arrays, **{f"state.{k}": v for k, v in self.state.items()}  # type: ignore[arg-type]
+        )
+        packed = buffer.getvalue()
+        text = write_json({**self.summary(), "arrays": hashlib.sha256(packed).hexdigest()})
+        files = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
+        for file, content in zip(files, (packed, text.encode()), strict=True):
+            replace_file(file, content)
+        return files
+
+    @classmethod
+    def load(cls, path: str | Path) -> Record:
+        """Read what save() wrote, checked; nothing in it is executed."""
+        base = _base(Path(path))
+        try:
+            packed = base.with_name(base.name + ".npz").read_bytes()
+            about = json.loads(base.with_name(base.name + ".json").read_text(encoding="utf-8"))
+            if about["format"] != FORMAT:
+                raise GossamerError(f"{base}.json is of format {about['format']}, expected {FORMAT}: use a matching version.")
+            if hashlib.sha256(packed).hexdigest() != about["arrays"]:
+                raise GossamerError(f"{base}.npz and {base}.json do not belong together: restore both from one save.")
+            with np.load(io.BytesIO(packed), allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            return cls(
+                t=int(about["t"]),
+                state={k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")},
+                history=arrays["history"].astype(HISTORY).view(np.recarray),
+                learners=arrays["learners"].astype(LEARNER).view(np.recarray),
+                optimum=arrays["optimum"],
+                config=about["config"],
+                notes=tuple(about["notes"]),
+                claim=about["claim"],
+            )
+        except GossamerError:
+            raise
+        except FileNotFoundError as error:
+            raise GossamerError(f"no run record at {error.filename}: give the path that save() was given.") from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise GossamerError(f"{base} is not a run record that can be read ({error}): restore it from a copy.") from None
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
+        figure = draw_curves(
+            {name: self.history[name] for name in HISTORY.names or ()},
+            score=self.config["score"],
+            title=self.config["title"],
+            caption=[self.claim, *self.notes],
+        )
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def __repr__(self) -> str:
+        last = self.history[-1]
+        return (
+            f"Record(t={self.t}, {self.config['score']}={last.accuracy:.4f}, tracking_error={last.tracking_error:.4g}, "
+            f"{self.claim})"
+        )
+
+
+def write_json(content: Mapping[str, Any]) -> str:
+    """JSON with null for what JSON has no number for."""
+    return json.dumps(_plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
+
+
+def _base(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix in (".npz", ".json") else path
+
+
+def _frozen(array: Any) -> Any:
+    frozen = array.copy()
+    frozen.setflags(write=False)
+    return frozen
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, strings, lists and dicts only; NaN and ∞ as None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _frozen_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({k: _frozen_json(v) for k, v in value.items()})
+    return tuple(map(_frozen_json, value)) if isinstance(value, list) else value

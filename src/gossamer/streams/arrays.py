@@ -1,0 +1,55 @@
+"""Streams from arrays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer.records import Table, binary_table, dense_table
+from gossamer.streams.stream import OnePass
+from gossamer.types import GossamerError
+
+
+def from_arrays(X: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[ArrayLike], per_round: int | Sequence[int] = 1) -> OnePass:
+    """A stream of the records X with labels y.
+
+    X has shape (m, T, n): learner i receives X[i, t] in round t; or is a list of m arrays (T_i, n), of any lengths.
+    `per_round` records arrive at a time, one number for all learners or one for each. When a learner's records have
+    run out it goes on with those it has. Features that are all 0 or 1 are packed, so that work goes by non-zeros.
+    """
+    features = [_numbers(f"X[{i}]", part, 2) for i, part in enumerate(X)]  # type: ignore[arg-type]
+    labels = [_numbers(f"y[{i}]", part, 1) for i, part in enumerate(y)]  # type: ignore[arg-type]
+    if len(features) != len(labels) or not features:
+        raise GossamerError(f"X is for {len(features)} learners and y for {len(labels)}: give both for the same learners.")
+    for i, (a, b) in enumerate(zip(features, labels, strict=True)):
+        if len(a) != len(b):
+            raise GossamerError(f"learner {i} has {len(a)} records in X and {len(b)} labels in y: give one label per record.")
+        if a.shape[1] != features[0].shape[1]:
+            raise GossamerError(f"X[{i}] has {a.shape[1]} features and X[0] has {features[0].shape[1]}: give all the same.")
+    ends = np.cumsum([len(b) for b in labels])
+    order = [np.arange(end - len(b), end) for b, end in zip(labels, ends, strict=True)]
+    return OnePass(table_of(np.concatenate(features), np.concatenate(labels)), order, per_round)
+
+
+def table_of(X: NDArray[Any], y: NDArray[Any]) -> Table:
+    """Codes where all features are 0 or 1, dense rows otherwise."""
+    binary = bool(((X == 0) | (X == 1)).all()) and X.size > 0
+    return binary_table(X, y) if binary else dense_table(X, y)
+
+
+def _numbers(name: str, given: ArrayLike, dimensions: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise GossamerError(f"{name} holds something that is not a number: convert it to floats first.") from None
+    if array.ndim != dimensions:
+        shape = "(T, n)" if dimensions == 2 else "(T,)"
+        raise GossamerError(f"{name} has shape {array.shape}, expected {shape}: give X as (m, T, n) and y as (m, T).")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = ", ".join(map(str, np.argwhere(bad)[0]))
+        raise GossamerError(f"{name}[{where}] = {array[bad][0]}: every value must be finite; drop or fill that record.")
+    return array

@@ -1,0 +1,195 @@
+"""A stream from a user's own CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.streams.arrays import table_of
+from gossamer.streams.stream import OnePass
+from gossamer.types import Array, GossamerError, Integers
+
+MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
+
+
+def from_csv(
+    path: str | Path,
+    target: str,
+    learners: int = 10,
+    *,
+    split_by: str | None = None,
+    per_round: int | Sequence[int] = 1,
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    intercept: bool = True,
+    regression: bool = False,
+) -> OnePass:
+    """Records from a CSV file with a header line; the column `target` is the label, all others are features.
+
+    Records go to `learners` in turn, or, with `split_by`, to one learner per value of that column (which is then no
+    feature). `categorical` columns become one-hot columns. Numbers are scaled to [0, 1] by `ranges[column] = (low, high)`
+    or, where that is not given, by what the file holds: a statistic of the data, which no privacy budget pays for, so
+    the stream carries a note that says so. `intercept` adds a column of ones. Labels are classes, numbered in sorted
+    order, or numbers with `regression=True`, which are scaled like a feature.
+    """
+    header, lines = _read(Path(path))
+    cells = _Cells(Path(path), header, np.array(lines))
+    for name in [target, *([split_by] if split_by else []), *categorical, *drop, *(ranges or {})]:
+        cells.column(name)
+    features = [name for name in header if name not in {target, split_by, *drop}]
+    if not features:
+        raise GossamerError(f"{path} has no feature columns besides {target!r}: give at least one.")
+    cells.refuse_missing([target, *features, *([split_by] if split_by else [])])
+    if split_by is None and len(lines) < learners:
+        raise GossamerError(f"{path} has {len(lines)} records for {learners} learners: use --learners {len(lines)} or fewer.")
+
+    blocks, guessed = [], []
+    for name in features:
+        if name in categorical:
+            blocks.append(_one_hot(cells.column(name)))
+            continue
+        scaled, was_guessed = _scaled(cells, name, (ranges or {}).get(name))
+        blocks.append(scaled)
+        guessed += [name] * was_guessed
+    if intercept:
+        blocks.append(np.ones((len(lines), 1)))
+    labels = _labels(cells, target, regression, ranges or {})
+    if regression and target not in (ranges or {}):
+        guessed.append(target)
+    order = _round_robin(len(lines), learners) if split_by is None else _one_per_value(cells.column(split_by))
+    description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features}
+    return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, _notes(guessed))
+
+
+def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
+    """How many different labels the file holds, and whether they are all numbers: what the command guesses a model from."""
+    header, lines = _read(Path(path))
+    labels = _Cells(Path(path), header, np.array(lines)).column(target)
+    return len(np.unique(labels)), all(_number(cell) is not None for cell in labels)
+
+
+class _Cells(NamedTuple):
+    path: Path
+    header: list[str]
+    text: Any  # (records, columns) of strings
+
+    def column(self, name: str) -> Any:
+        if name not in self.header:
+            raise GossamerError(f"{self.path} has no column {name!r}: expected one of {', '.join(self.header)}.")
+        return self.text[:, self.header.index(name)]
+
+    def refuse_missing(self, names: Sequence[str]) -> None:
+        for name in names:
+            missing = np.isin(np.char.lower(self.column(name)), list(MISSING))
+            if missing.any():
+                line = int(missing.argmax()) + 2
+                raise GossamerError(
+                    f"{self.path}, line {line}: no value in column {name!r} ({int(missing.sum())} such in all); "
+                    f"fill or remove these records, or leave the column out with --drop {name}."
+                )
+
+
+def _read(path: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    except FileNotFoundError:
+        raise GossamerError(f"no file {path}: give the path of a CSV file.") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise GossamerError(f"{path} cannot be read as CSV ({error}): give a UTF-8 text file with a header line.") from None
+    if len(rows) < 2:
+        what = "is empty" if not rows else "has a header but no records"
+        raise GossamerError(f"{path} {what}: expected a header line and at least one record.")
+    header = rows[0]
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise GossamerError(f"{path} has two columns called {twice!r}: rename one.")
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(header):
+            raise GossamerError(f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line.")
+    return header, rows[1:]
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def _numbers(cells: _Cells, name: str) -> Array:
+    values = [_number(cell) for cell in cells.column(name)]
+    if None in values:
+        k = values.index(None)
+        raise GossamerError(
+            f"{cells.path}, line {k + 2}: {cells.column(name)[k]!r} in column {name!r} is not a finite number; "
+            f"correct it, or use --categorical {name} if the column holds categories."
+        )
+    return np.array(values, dtype=float)
+
+
+def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> tuple[Array, bool]:
+    """A numeric column on [0, 1], and whether its range had to be read off the data."""
+    values = _numbers(cells, name)
+    low, high = declared if declared is not None else (values.min(), values.max())
+    if declared is None and low == high:
+        raise GossamerError(
+            f"{cells.path}: column {name!r} is {low:g} in every record and tells nothing; leave it out with --drop {name}."
+        )
+    if not low < high:
+        raise GossamerError(f"range {low:g}:{high:g} of column {name!r}: the lower end must be below the upper end.")
+    outside = (values < low) | (values > high)
+    if outside.any():
+        k = int(outside.argmax())
+        raise GossamerError(
+            f"{cells.path}, line {k + 2}: {values[k]:g} in column {name!r} lies outside the declared range "
+            f"{low:g}:{high:g}; correct the record or widen the range."
+        )
+    return ((values - low) / (high - low))[:, None], declared is None
+
+
+def _one_hot(column: Any) -> Array:
+    names, digits = np.unique(column, return_inverse=True)
+    if len(names) < 2:
+        raise GossamerError(f"a categorical column is {names[0]!r} in every record and tells nothing; leave it out with --drop.")
+    return np.eye(len(names))[digits]
+
+
+def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, tuple[float, float]]) -> Array:
+    if regression:
+        return _scaled(cells, target, ranges.get(target))[0][:, 0]
+    column = cells.column(target)
+    numbers = [_number(cell) for cell in column]
+    keys = column if None in numbers else np.array(numbers)  # sort 2 before 10
+    classes, labels = np.unique(keys, return_inverse=True)
+    if len(classes) < 2:
+        raise GossamerError(
+            f"{cells.path}: column {target!r} is {classes[0]!s} in every record: a classifier needs at least two classes."
+        )
+    return labels.astype(float)
+
+
+def _round_robin(records: int, learners: int) -> list[Integers]:
+    if learners < 2:
+        raise GossamerError(f"learners={learners}: expected at least 2, one alone has nobody to learn with.")
+    return [np.arange(i, records, learners) for i in range(learners)]
+
+
+def _one_per_value(column: Any) -> list[Integers]:
+    values, owner = np.unique(column, return_inverse=True)
+    if len(values) < 2:
+        raise GossamerError(f"the split column is {values[0]!r} in every record: it must name at least two learners.")
+    return [np.flatnonzero(owner == i) for i in range(len(values))]
+
+
+def _notes(guessed: Sequence[str]) -> list[str]:
+    if not guessed:
+        return []
+    named = ", ".join(guessed[:4]) + (", …" if len(guessed) > 4 else "")
+    return [f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them to be private."]

@@ -1,0 +1,93 @@
+"""The UCI Mushroom data, shipped with the package: 8124 mushrooms, 22 categories each, edible or poisonous.
+
+Mushroom [Dataset]. (1981). UCI Machine Learning Repository. https://doi.org/10.24432/C5959T, licensed CC BY 4.0.
+Drawn from The Audubon Society Field Guide to North American Mushrooms (1981). The packed file holds the original bytes
+of agaricus-lepiota.data below a header that names its origin; they are checked against their SHA-256 when read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+
+from gossamer.records import Table, one_hot_table
+from gossamer.streams.stream import Draws, OnePass
+from gossamer.types import Array, GossamerError, Integers
+
+SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
+STALK_ROOT = 10  # the one category with unknown values, which the LIBSVM version leaves out
+OWN_CLASS = 0.9  # by-class: the share of a learner's records that are of its own class
+
+
+def mushrooms(
+    learners: int = 10,
+    seed: int = 0,
+    draw: Literal["random", "once"] = "random",
+    split: Literal["iid", "by-class"] = "iid",
+    stalk_root: bool = True,
+) -> Draws | OnePass:
+    """One mushroom a learner and round; label 1 is poisonous.
+
+    draw="random"     drawn anew each round, with replacement, for ever (the paper's experiment)
+    draw="once"       every mushroom at most once: ⌊8124/learners⌋ rounds (812 for ten learners)
+    split="iid"       every learner sees the same mixture
+    split="by-class"  the first half of the learners see mostly edible ones, the others mostly poisonous ones (9 in 10)
+    stalk_root        117 one-hot columns; False: the 112 of the LIBSVM version
+    """
+    if not 2 <= learners <= 4062:
+        raise GossamerError(f"mushrooms(learners={learners}): expected 2 to 4062, so that each has mushrooms of its own.")
+    if draw not in ("random", "once"):
+        raise GossamerError(f"mushrooms(draw={draw!r}): expected 'random' or 'once'.")
+    if split not in ("iid", "by-class"):
+        raise GossamerError(f"mushrooms(split={split!r}): expected 'iid' or 'by-class'.")
+    table = load(stalk_root)
+    rng = np.random.default_rng(seed)
+    description = {"dataset": "mushrooms", "draw": draw, "split": split, "columns": table.columns}
+    if split == "by-class":
+        pools = _by_class(table.labels, learners, rng)
+    elif draw == "once":
+        pools = list(rng.permutation(len(table))[: len(table) // learners * learners].reshape(learners, -1))
+    else:
+        pools = [np.arange(len(table))] * learners
+    if draw == "random":
+        return Draws(table, pools, seed, description=description)
+    return OnePass(table, pools, description={"seed": seed, **description})
+
+
+@cache
+def load(stalk_root: bool = True) -> Table:
+    """All 8124 records as one-hot codes."""
+    packed = resources.files("gossamer.streams").joinpath("mushrooms.data.xz").read_bytes()
+    header, original = lzma.decompress(packed).split(b"\n\n", 1)
+    if hashlib.sha256(original).hexdigest() != SHA256:
+        raise GossamerError("the mushroom file of this installation is damaged (wrong SHA-256): reinstall gossamer-learning.")
+    cells = np.array([line.split(",") for line in original.decode("ascii").split()])
+    labels, categories = (cells[:, 0] == "p").astype(float), cells[:, 1:]
+    if not stalk_root:
+        categories = np.delete(categories, STALK_ROOT, axis=1)
+    names, digits = zip(*(np.unique(column, return_inverse=True) for column in categories.T), strict=True)
+    return one_hot_table(np.stack(digits, axis=1).astype(np.uint8), [len(n) for n in names], labels)
+
+
+def _by_class(labels: Array, learners: int, rng: np.random.Generator) -> list[Integers]:
+    """Equal, disjoint pools; each takes 9 in 10 from its own class while that lasts."""
+    edible, poisonous = (list(rng.permutation(np.flatnonzero(labels == c))) for c in (0, 1))
+    size = len(labels) // learners
+    few = size - round(OWN_CLASS * size)
+    pools: list[list[int]] = [[] for _ in range(learners)]
+    own = [edible if i < (learners + 1) // 2 else poisonous for i in range(learners)]
+    for i, pool in enumerate(pools):
+        other = poisonous if own[i] is edible else edible
+        pool += [other.pop() for _ in range(few)]
+    even = {id(c): min(size - few, len(c) // max(1, sum(o is c for o in own))) for c in (edible, poisonous)}
+    for i, pool in enumerate(pools):
+        pool += [own[i].pop() for _ in range(even[id(own[i])])]
+    for pool in pools:
+        rest = edible if edible else poisonous
+        pool += [rest.pop() for _ in range(size - len(pool))]
+    return [rng.permutation(pool) for pool in pools]

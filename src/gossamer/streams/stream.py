@@ -1,0 +1,147 @@
+"""Records that keep arriving: which records reach which learner in which round.
+
+A stream is a table of records and an order. Round t's arrivals depend on t alone, never on what was asked before, so
+that a run that stopped can go on with the same records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from gossamer.records import Batch, Population, Table, runs
+from gossamer.types import GossamerError, Integers
+
+
+class Stream(Protocol):
+    """What the engines ask of a stream."""
+
+    @property
+    def learners(self) -> int: ...
+    @property
+    def table(self) -> Table: ...
+    @property
+    def rounds(self) -> int | None:
+        """After how many rounds nothing new arrives; None: never."""
+        ...
+
+    @property
+    def population(self) -> Population: ...
+    @property
+    def description(self) -> Mapping[str, Any]: ...
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user of this stream should know."""
+        ...
+
+    def arrivals(self, t: int) -> Batch: ...
+    def room(self, steps: int) -> Integers:
+        """(m,) how many records each learner has received after `steps` rounds."""
+        ...
+
+
+class OnePass:
+    """Each record arrives once, `per_round[i]` a round at learner i, in the order given, until they run out."""
+
+    def __init__(
+        self,
+        table: Table,
+        order: Sequence[Integers],
+        per_round: int | Sequence[int] = 1,
+        description: Mapping[str, Any] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.table, self.notes = table, tuple(notes)
+        self._order = [np.asarray(ids, dtype=np.int64) for ids in order]
+        self._per_round = check_per_round(per_round, len(self._order))
+        self._lengths = np.array([len(ids) for ids in self._order])
+        self._first, self._flat = np.cumsum(self._lengths) - self._lengths, np.concatenate(self._order)
+        if not self._lengths.all():
+            raise GossamerError(
+                f"learner {int(self._lengths.argmin())} has no records: give each of the {len(order)} learners at least one."
+            )
+        self.learners = len(self._order)
+        self.rounds: int | None = int((-(-self._lengths // self._per_round)).max())
+        self.description = {"kind": "one pass", "records": len(table), "fingerprint": _fingerprint(table, self._order)}
+        self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
+
+    def arrivals(self, t: int) -> Batch:
+        upto = np.minimum((t + 1) * self._per_round, self._lengths)
+        since = np.minimum(t * self._per_round, self._lengths)
+        ids = self._flat[runs(self._first + since, upto - since)]
+        return Batch(self.table.rows[ids], self.table.labels[ids], upto - since)
+
+    def room(self, steps: int) -> Integers:
+        return np.minimum(steps * self._per_round, self._lengths)
+
+    @cached_property
+    def population(self) -> Population:
+        return pooled(self.table, self._order)
+
+
+class Draws:
+    """Every round each learner draws `per_round` records from its own pool, with replacement, for ever."""
+
+    _BLOCK = 256  # rounds drawn at a time
+
+    def __init__(
+        self,
+        table: Table,
+        pools: Sequence[Integers],
+        seed: int,
+        per_round: int = 1,
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.table, self.learners, self.rounds, self.notes = table, len(pools), None, ()
+        self._pools, self._seed, self._per_round = list(pools), seed, per_round
+        check_per_round(per_round, len(pools))
+        self._counts = np.full(len(pools), per_round)
+        self._drawn: tuple[int, Integers] | None = None
+        self.description = {"kind": "draws", "records": len(table), "fingerprint": _fingerprint(table, self._pools)}
+        self.description |= {"per_round": per_round, "seed": seed, **(description or {})}
+
+    def arrivals(self, t: int) -> Batch:
+        block, within = divmod(t, self._BLOCK)
+        if self._drawn is None or self._drawn[0] != block:
+            self._drawn = (block, self._draw(block))
+        ids = self._drawn[1][within]
+        return Batch(self.table.rows[ids], self.table.labels[ids], self._counts)
+
+    def _draw(self, block: int) -> Integers:
+        rng = np.random.default_rng([self._seed, block])
+        size = (self._BLOCK, self._per_round)
+        return np.hstack([pool[rng.integers(0, len(pool), size=size)] for pool in self._pools])
+
+    def room(self, steps: int) -> Integers:
+        return steps * self._counts
+
+    @cached_property
+    def population(self) -> Population:
+        return pooled(self.table, self._pools)
+
+
+def pooled(table: Table, pools: Sequence[Integers]) -> Population:
+    """F = 1/m Σ_i mean over pool i: every record's share of it."""
+    share = np.zeros(len(table))
+    for pool in pools:
+        np.add.at(share, pool, 1 / (len(pools) * len(pool)))
+    return Population(table, share)
+
+
+def check_per_round(per_round: int | Sequence[int], learners: int) -> Integers:
+    given = np.asarray(per_round)
+    if given.shape not in ((), (learners,)) or given.dtype.kind not in "iu" or (given < 1).any():
+        raise GossamerError(f"per_round={per_round!r}: expected a whole number ≥ 1, or one for each of {learners} learners.")
+    return np.broadcast_to(given, (learners,)).astype(np.int64)
+
+
+def _fingerprint(table: Table, order: Sequence[Integers]) -> str:
+    """So that a record is never resumed on other data."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (table.rows, table.labels, *order):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
