@@ -1,10 +1,10 @@
 """Gossamer: private learning without a centre.
 
-    import gossamer as gs
+import gossamer as gs
 
-    run = gs.simulate(gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.paper(),
-                      gs.datasets.mushrooms(learners=10), model=gs.LogisticRegression(l2=1e-2), steps=1000)
-    run.plot("run.png")
+run = gs.simulate(gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.paper(),
+                  gs.datasets.mushrooms(learners=10), model=gs.LogisticRegression(l2=1e-2), steps=1000)
+run.plot("run.png")
 """
 
 from gossamer import datasets, privacy, streams

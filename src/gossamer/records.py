@@ -45,7 +45,7 @@ class Table(NamedTuple):
     codebook: Codebook | None
     columns: int
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.labels)
 
 
@@ -58,7 +58,7 @@ class Batch(NamedTuple):
 
 
 def runs(start: Integers, count: Integers) -> Integers:
-    """start_0, start_0 + 1, … (count_0 of them), start_1, …: where records lie that are kept in one piece per learner."""
+    """start_0, start_0 + 1, … (count_0 of them), start_1, …: where records lie that each learner keeps in one piece."""
     if (count == 1).all():
         return start
     before = np.cumsum(count) - count
@@ -108,7 +108,8 @@ def encode_digits(digits: Codes, sizes: Sequence[int], *, optional: bool) -> tup
     slots = _pack(radix)
     most = max(int(np.prod([radix[b] for b in blocks])) for blocks in slots)
     codes = np.zeros((len(digits), len(slots)), dtype=np.min_scalar_type(most - 1))
-    members, offset = [], []
+    members: list[NDArray[np.int32]] = []
+    offset: list[int] = []
     for g, blocks in enumerate(slots):
         values = int(np.prod([radix[b] for b in blocks]))
         meaning = np.full((values, max(map(len, slots))), none, dtype=np.int32)
@@ -118,7 +119,7 @@ def encode_digits(digits: Codes, sizes: Sequence[int], *, optional: bool) -> tup
             digit = np.arange(values) // place % radix[b]
             meaning[:, position] = np.where(digit >= optional, first[b] + digit - optional, none)
             place *= radix[b]
-        offset.append(sum(map(len, members)))
+        offset.append(sum(len(part) for part in members))
         members.append(meaning)
     return Codebook(none, np.array(offset, dtype=np.int64), np.concatenate(members)), codes
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gossamer.types import Array, GossamerError
 
+
 @dataclass(frozen=True)
 class Decay:
     """initial / (t+1)^exponent; a scalar for all learners, or one value per learner as an (m, 1) column."""
@@ -27,7 +28,8 @@ class Decay:
 
     def __call__(self, t: int) -> float | Array:
         if self._columns is None:
-            return self.initial / (t + 1) ** self.exponent  # type: ignore[operator, return-value]
+            scalar: float = self.initial / (t + 1) ** self.exponent  # type: ignore[operator]
+            return scalar
         initial, minus_exponent = self._columns
         scaled: Array = initial * (t + 1.0) ** minus_exponent
         return scaled

@@ -54,5 +54,6 @@ class Algorithm:
         """What a run with this noise breaks; refuses instead where the algorithm is strict."""
         broken = self.broken(noise)
         if broken and self.strict:
-            raise GossamerError(f"{self.name}: {' '.join(broken)} Change the schedules, or say strict=False to run all the same.")
+            remedy = "Change the schedules, or say strict=False (--no-strict) to run all the same."
+            raise GossamerError(f"{self.name}: {' '.join(broken)} {remedy}")
         return broken

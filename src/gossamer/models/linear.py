@@ -1,12 +1,12 @@
 """Linear models: the loss of a record (a, b) depends on θ through the margins aᵀθ alone.
 
-LogisticRegression   l = (1−b) aᵀθ − log s(aᵀθ),  s(x) = 1/(1+e^−x),  b ∈ {0, 1}         (the paper's loss, bracket mended)
+LogisticRegression   l = (1−b) aᵀθ − log s(aᵀθ),  s(x) = 1/(1+e^−x),  b ∈ {0, 1}      (the paper's, bracket mended)
 SoftmaxRegression    l = log Σ_k exp(aᵀθ_k) − aᵀθ_b,                   b ∈ {0, …, K−1}
 RidgeRegression      l = ½ (aᵀθ − b)²
 each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ.
 
 Every model answers, for margins of shape (records, learners, K), its `losses`, `weights` dl/dmargin, `curve`: how the
-weights move when the margins do, and `hits`: how well each record is predicted.
+weights move when the margins do, and `quality`: the share predicted right, or R².
 """
 
 from __future__ import annotations

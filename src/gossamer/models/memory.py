@@ -22,11 +22,18 @@ Gradient = Literal["history", "latest"]
 class Memory:
     """Records of k learners and the sum of a linear model's gradients over them.
 
-    `add(memory, theta, grad)` is the model's kernel; `room` the records per learner to make place for (it grows at need).
+    `add(memory, theta, grad)` is the model's kernel; `room` how many records of each learner to expect.
     """
 
     def __init__(
-        self, keep: Gradient, room: Integers, width: int, dtype: Any, codebook: Codebook | None, l2: float, add: Any
+        self,
+        keep: Gradient,
+        room: Integers,
+        width: int,
+        dtype: Any,
+        codebook: Codebook | None,
+        l2: float,
+        add: Any,
     ) -> None:
         if keep not in ("history", "latest"):
             raise GossamerError(f"gradient={keep!r}: expected 'history' (all records so far) or 'latest'.")

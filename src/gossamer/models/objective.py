@@ -64,18 +64,24 @@ class Objective:
         return known[self.model]
 
     def _minimise(self) -> Array:
-        """Newton's method with conjugate gradients inside."""
+        """Newton's method with conjugate gradients inside.
+
+        A small gradient alone is not enough: on separable classes without a ridge it fades as θ runs off to infinity,
+        and Newton's step stays long. Where that is so there is no minimiser, and we say so.
+        """
         theta = np.zeros(self.size)
         gradient = self.gradient(theta)
         for _ in range(100):
             norm = float(np.linalg.norm(gradient))
+            direction = self._newton_direction(theta, gradient, min(0.1, norm)) if norm else gradient
             if norm <= GRADIENT_TOLERANCE:
-                return theta
-            direction = self._newton_direction(theta, gradient, min(0.1, norm))
+                if np.linalg.norm(direction) <= 1e-3 * (1 + np.linalg.norm(theta)):
+                    return theta
+                break
             theta, gradient = self._line_search(theta, gradient, direction)
         raise GossamerError(
-            f"F has no minimiser that Newton's method could find (‖∇F‖ = {np.linalg.norm(gradient):.1e} after 100 "
-            f"steps, l2 = {self.model.l2:g}): with separable classes or dependent columns use l2 > 0."
+            f"F has no minimiser that Newton's method could find (‖θ‖ = {np.linalg.norm(theta):.1e}, "
+            f"‖∇F‖ = {np.linalg.norm(gradient):.1e}, l2 = {self.model.l2:g}): with separable classes use l2 > 0."
         )
 
     def _newton_direction(self, theta: Array, gradient: Array, tolerance: float) -> Array:
@@ -88,7 +94,7 @@ class Objective:
                 break
             image = self.hessian_times(theta, search)
             curvature = float(search @ image)
-            if curvature <= 1e-300:
+            if curvature <= 1e-300:  # flat to rounding: further this way is noise
                 break
             length = square / curvature
             direction = direction + length * search

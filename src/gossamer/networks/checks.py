@@ -35,7 +35,10 @@ def check_assumption_1(R: csr_array, C: csr_array) -> None:
 def _check_entries(name: str, M: csr_array) -> None:
     entries = M.tocoo()
     row, column, value = entries.coords[0], entries.coords[1], entries.data
-    for bad, what in ((~np.isfinite(value), "is not a finite number"), ((value < 0) & (row != column), "is negative")):
+    for bad, what in (
+        (~np.isfinite(value), "is not a finite number"),
+        ((value < 0) & (row != column), "is negative"),
+    ):
         if bad.any():
             e = int(np.flatnonzero(bad)[0])
             raise GossamerError(
@@ -114,6 +117,4 @@ def _links(M: csr_array) -> csr_array:
     """The graph sender→receiver: entry (j, i) where i receives from j."""
     links = M.T.tocoo()
     keep = (links.data > 0) & (links.coords[0] != links.coords[1])
-    return csr_array(
-        (np.ones(int(keep.sum())), (links.coords[0][keep], links.coords[1][keep])), shape=links.shape
-    )
+    return csr_array((np.ones(int(keep.sum())), (links.coords[0][keep], links.coords[1][keep])), shape=links.shape)

@@ -48,7 +48,9 @@ def _from_file(path: Path) -> Network:
         raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None
     if path.suffix == ".json":
         return _from_json(path, text)
-    edges = [_edge(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip()]
+    edges = [
+        _edge(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip()
+    ]
     return _from_edges(path, edges)
 
 

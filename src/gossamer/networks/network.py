@@ -31,7 +31,9 @@ class Network:
         pull = _square("R", R)
         push = _square("C", C) if C is not None else csr_array(pull.T)
         if pull.shape != push.shape:
-            raise GossamerError(f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m.")
+            raise GossamerError(
+                f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m."
+            )
         check_assumption_1(pull, push)
         self._R, self._C = pull, push
 
@@ -129,9 +131,7 @@ class Network:
         """(sender, receiver, weight) of every link."""
         links = (self._R if over == "R" else self._C).tocoo()
         return [
-            (int(j), int(i), float(w))
-            for i, j, w in zip(*links.coords, links.data, strict=True)
-            if i != j and w > 0
+            (int(j), int(i), float(w)) for i, j, w in zip(*links.coords, links.data, strict=True) if i != j and w > 0
         ]
 
     def to_networkx(self, over: Matrix = "R") -> nx.DiGraph[int]:
@@ -164,12 +164,13 @@ def _check_size(m: int) -> None:
 
 def _square(name: str, M: Any) -> csr_array:
     try:
-        matrix = csr_array(M if issparse(M) else np.asarray(M, dtype=float), dtype=float)
+        given: Any = M.astype(float) if issparse(M) else np.asarray(M, dtype=float)  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
         raise GossamerError(f"{name} is not a matrix of numbers ({error}): give an (m, m) array.") from None
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise GossamerError(f"{name} has shape {matrix.shape}, expected (m, m): give one row and column per learner.")
-    _check_size(matrix.shape[0])
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise GossamerError(f"{name} has shape {given.shape}, expected (m, m): give one row and column per learner.")
+    _check_size(given.shape[0])
+    matrix: csr_array = csr_array(given)
     return matrix
 
 
@@ -188,7 +189,9 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
             raise GossamerError(f"edge {j}→{i} is given twice: give it once, with its whole weight.")
         seen[j, i] = edge[2] if len(edge) == 3 else weight
         if not seen[j, i] > 0:
-            raise GossamerError(f"edge {j}→{i} has weight {seen[j, i]:g}, expected above 0: remove the edge or raise it.")
+            raise GossamerError(
+                f"edge {j}→{i} has weight {seen[j, i]:g}, expected above 0: remove the edge or raise it."
+            )
     if not seen:
         raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")
     senders, receivers = np.array(list(seen)).T

@@ -32,14 +32,12 @@ def spectral_gap(R: csr_array) -> float:
     if m <= DENSE_UP_TO:
         values = np.linalg.eigvals(R.toarray() + np.eye(m))
     else:
-        values = eigs(
-            R + eye_array(m), k=2, which="LM", v0=np.linspace(1, 2, m), return_eigenvectors=False, tol=1e-10
-        )
+        values = eigs(R + eye_array(m), k=2, which="LM", v0=np.linspace(1, 2, m), return_eigenvectors=False, tol=1e-10)
     return float(1 - np.sort(np.abs(values))[-2])
 
 
 def settling_round(R: csr_array) -> float:
-    """The first round t at which the rows of (I+R)^t agree to within 2^-48, relatively; ∞ where that is too dear to know.
+    """The first round t at which the rows of (I+R)^t agree to within 2^-48, relatively; ∞ where that costs too much.
 
     The spread of a column of (I+R)^t never grows with t (each row of I+R is an average), so from this round on
     the eigenvector estimates z no longer move in float64: a function of the public graph alone, known beforehand.
@@ -55,11 +53,11 @@ def settling_round(R: csr_array) -> float:
         powers.append(powers[-1] @ powers[-1])
     if len(powers) == 1:
         return 1
-    unsettled, exponent = powers[-2], 2 ** (len(powers) - 2)
+    unsettled, exponent = powers[-2], 1 << (len(powers) - 2)
     for k in range(len(powers) - 3, -1, -1):
         further = unsettled @ powers[k]
         if not _settled(further):
-            unsettled, exponent = further, exponent + 2**k
+            unsettled, exponent = further, exponent + (1 << k)
     return exponent + 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 ERRORS = {
@@ -18,9 +19,7 @@ ERRORS = {
 }
 
 
-def draw_curves(
-    history: Mapping[str, NDArray[Any]], *, score: str, title: str, caption: Sequence[str] = ()
-) -> Figure:
+def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, caption: Sequence[str] = ()) -> Figure:
     """History arrays by name (see Record.history) as a figure with two panels."""
     figure = Figure(figsize=(9.6, 4.6), dpi=150, layout="constrained")
     errors, quality = figure.subplots(1, 2, width_ratios=(1.25, 1))
@@ -29,13 +28,20 @@ def draw_curves(
         if np.isfinite(shown).any():
             errors.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
     errors.set_yscale("log")
+    errors.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    errors.yaxis.set_major_formatter(LogFormatter())
     errors.set_title("Errors", loc="left", fontsize=10)
     errors.legend(frameon=False, fontsize=8)
     quality.plot(history["t"], history["accuracy"], color="#196f3d", linewidth=1.8)
     quality.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
     last = float(history["accuracy"][-1])
     quality.annotate(
-        f"{last:.3f}", (history["t"][-1], last), xytext=(-4, -14), textcoords="offset points", ha="right", color="#196f3d"
+        f"{last:.3f}",
+        (history["t"][-1], last),
+        xytext=(-4, -14),
+        textcoords="offset points",
+        ha="right",
+        color="#196f3d",
     )
     for axes in (errors, quality):
         _plain_axes(axes)
@@ -51,4 +57,4 @@ def _plain_axes(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, which="major", color="#e5e8eb", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(which="both", labelsize=8)

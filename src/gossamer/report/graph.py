@@ -22,15 +22,32 @@ def draw_network(network: Network, title: str = "") -> Figure:
     for j, i, _ in links:
         radius = float(np.sqrt(size[i] / np.pi)) + 2
         arrow = FancyArrowPatch(
-            tuple(place[j]), tuple(place[i]), connectionstyle="arc3,rad=0.12", arrowstyle="-|>", mutation_scale=11,
-            shrinkA=float(np.sqrt(size[j] / np.pi)), shrinkB=radius, color="#5d6d7e", alpha=fade, linewidth=1.1,
+            tuple(place[j]),
+            tuple(place[i]),
+            connectionstyle="arc3,rad=0.12",
+            arrowstyle="-|>",
+            mutation_scale=11,
+            shrinkA=float(np.sqrt(size[j] / np.pi)),
+            shrinkB=radius,
+            color="#5d6d7e",
+            alpha=fade,
+            linewidth=1.1,
         )
         axes.add_patch(arrow)
-    dots = axes.scatter(*place.T, s=size, c=u, cmap="viridis", vmin=0, zorder=3, edgecolors="white")
+    dots = axes.scatter(place[:, 0], place[:, 1], s=size, c=u, cmap="viridis", vmin=0, zorder=3, edgecolors="white")
     if m <= 40:
         for i in range(m):
             bright = u[i] > 0.55 * u.max()
-            axes.text(*place[i], str(i), ha="center", va="center", fontsize=8, color="black" if bright else "white", zorder=4)
+            axes.text(
+                place[i, 0],
+                place[i, 1],
+                str(i),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="black" if bright else "white",
+                zorder=4,
+            )
     figure.colorbar(dots, ax=axes, shrink=0.55, label="Perron weight uᵢ (mean 1)", orientation="horizontal", pad=0.02)
     axes.set_title(title or repr(network), fontsize=10)
     axes.set_aspect("equal")

@@ -21,7 +21,7 @@ from gossamer.networks import Network
 from gossamer.privacy import Privacy, simulated
 from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.metrics import Metrics
-from gossamer.simulate.record import Record
+from gossamer.simulate.record import Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, GossamerError, Matrix, Out
 from gossamer.version import __version__
@@ -54,10 +54,10 @@ def simulate(
 ) -> Record:
     """Run `algorithm` for `steps` rounds on `network`, every learner with its own records from `stream`.
 
-    privacy         adds `privacy.noise(channel, t, shape)` to what learners send on each private channel. Without it the
-                    algorithm's own `noise` scales, if any, are drawn as Laplace noise from `seed`: not private.
-    gradient        "history": the mean over all records so far, at the current θ; "latest": over the newest round's only
-    evaluate_every  rounds between evaluations (about a hundred in all by default); the first and last are always there
+    privacy         adds `privacy.noise(channel, t, shape)` to what learners send on each private channel. Without it
+                    the algorithm's own `noise` scales, if any, are drawn as Laplace noise from `seed`: not private.
+    gradient        "history": the mean over all records so far, at the current θ; "latest": over the newest round's
+    evaluate_every  rounds between evaluations (by default about a hundred in all); the first and last are always there
     callback        called after every round; a true answer stops the run, whose record can be resumed
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
@@ -77,7 +77,7 @@ def simulate(
     rows = network.rows()
     state = algorithm.init(rows, np.zeros((network.m, metrics.size)))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
-    start, history = 0, []
+    start, history = 0, list[np.recarray[Any, Any]]()
     if resume is not None:
         start, state, history = _resumed(resume, config, state)
         if gradient == "history":
@@ -147,7 +147,9 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
 
 def _check_learners(scales: Schedule | None, m: int) -> None:
     if isinstance(scales, Decay) and scales.learners not in (None, m):
-        raise GossamerError(f"the noise is given for {scales.learners} learners and the network has {m}: give one each.")
+        raise GossamerError(
+            f"the noise is given for {scales.learners} learners and the network has {m}: give one each."
+        )
 
 
 def _config(
@@ -167,7 +169,11 @@ def _config(
         "title": f"{algorithm.name}, {network.m} learners",
         "version": __version__,
         "algorithm": {"name": algorithm.name, **algorithm.parameters},
-        "network": {"learners": network.m, "links": len(network.edges()), "fingerprint": hashlib.sha256(links).hexdigest()},
+        "network": {
+            "learners": network.m,
+            "links": len(network.edges()),
+            "fingerprint": hashlib.sha256(links).hexdigest(),
+        },
         "stream": dict(stream.description),
         "model": str(model),
         "score": model.score,
@@ -180,14 +186,18 @@ def _config(
 
 def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
     """Where a record stopped, its state and its history without the row that only stopping added."""
-    from_json = record.config
-    for name, value in Record(0, {}, *([np.zeros(0)] * 3), config, (), "").config.items():  # type: ignore[arg-type]
-        if name not in ("steps", "version", "title") and from_json.get(name) != value:
+    for name, value in frozen_json(config).items():
+        stored = record.config.get(name)
+        if name not in ("steps", "version", "title") and stored != value:
             raise GossamerError(
-                f"the record to resume was run with {name} = {from_json.get(name)!r} and this run has {value!r}: "
+                f"the record to resume was run with {name} = {stored!r} and this run has {value!r}: "
                 "resume with the same settings, or start anew."
             )
     if record.t > config["steps"]:
         raise GossamerError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
-    return record.t, type(state)(**record.state), [kept[k : k + 1].view(np.recarray) for k in range(len(kept))]
+    return (
+        record.t,
+        type(state)(**record.state),
+        [kept[k : k + 1].view(np.recarray) for k in range(len(kept))],
+    )

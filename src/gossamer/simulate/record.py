@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,13 @@ from gossamer.types import Array, GossamerError
 
 FORMAT = 1
 HISTORY = np.dtype(
-    [("t", "i8"), ("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")]
+    [
+        ("t", "i8"),
+        ("tracking_error", "f8"),
+        ("optimality_gap", "f8"),
+        ("consensus_error", "f8"),
+        ("accuracy", "f8"),
+    ]
 )
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
 
@@ -31,8 +38,8 @@ class Record:
 
     t         rounds done; `config["steps"]` were asked for
     state     the algorithm's state arrays by name, one row per learner: "theta", and for Algorithm 1 "s" and "z"
-    history   one row per evaluation, means over the learners: t, tracking_error ‖θ_i − θ*‖, optimality_gap F(θ_i) − F(θ*),
-              consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); read as record.history.accuracy[-1]
+    history   one row per evaluation, means over the learners: t, tracking_error ‖θ_i − θ*‖, optimality_gap
+              F(θ_i) − F(θ*), consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); record.history.accuracy[-1]
     learners  the same four numbers for each learner at the end
     optimum   θ*, or NaN where F has none
     config    what was run, enough to refuse to go on with anything else
@@ -54,7 +61,7 @@ class Record:
         object.__setattr__(self, "state", MappingProxyType(arrays))
         for name in ("history", "learners", "optimum"):
             object.__setattr__(self, name, _frozen(getattr(self, name)))
-        object.__setattr__(self, "config", _frozen_json(json.loads(json.dumps(_plain(self.config)))))
+        object.__setattr__(self, "config", frozen_json(self.config))
 
     @property
     def theta(self) -> Array:
@@ -84,33 +91,32 @@ class Record:
         }
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
-        """Write PATH.npz (arrays) and PATH.json (numbers and configuration); both or neither are replaced."""
+        """Write PATH.npz, which is the record, and PATH.json: its numbers and configuration, for people and tools."""
         base = _base(Path(path))
-        arrays = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        text = write_json(self.summary()).encode()
+        arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        arrays |= {f"state.{name}": array for name, array in self.state.items()}
+        arrays["summary"] = np.frombuffer(text, dtype=np.uint8)
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, **arrays, **{f"state.{k}": v for k, v in self.state.items()}  # type: ignore[arg-type]
-        )
-        packed = buffer.getvalue()
-        text = write_json({**self.summary(), "arrays": hashlib.sha256(packed).hexdigest()})
+        np.savez_compressed(buffer, **arrays)
         files = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
-        for file, content in zip(files, (packed, text.encode()), strict=True):
+        for file, content in zip(files, (buffer.getvalue(), text), strict=True):
             replace_file(file, content)
         return files
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
-        """Read what save() wrote, checked; nothing in it is executed."""
+        """Read what save() wrote; nothing in it is executed."""
         base = _base(Path(path))
+        file = base.with_name(base.name + ".npz")
         try:
-            packed = base.with_name(base.name + ".npz").read_bytes()
-            about = json.loads(base.with_name(base.name + ".json").read_text(encoding="utf-8"))
-            if about["format"] != FORMAT:
-                raise GossamerError(f"{base}.json is of format {about['format']}, expected {FORMAT}: use a matching version.")
-            if hashlib.sha256(packed).hexdigest() != about["arrays"]:
-                raise GossamerError(f"{base}.npz and {base}.json do not belong together: restore both from one save.")
-            with np.load(io.BytesIO(packed), allow_pickle=False) as stored:
+            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
+            about = json.loads(arrays["summary"].tobytes())
+            if about["format"] != FORMAT:
+                raise GossamerError(
+                    f"{file} is of format {about['format']}, expected {FORMAT}: use a matching version."
+                )
             return cls(
                 t=int(about["t"]),
                 state={k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")},
@@ -123,10 +129,10 @@ class Record:
             )
         except GossamerError:
             raise
-        except FileNotFoundError as error:
-            raise GossamerError(f"no run record at {error.filename}: give the path that save() was given.") from None
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise GossamerError(f"{base} is not a run record that can be read ({error}): restore it from a copy.") from None
+        except FileNotFoundError:
+            raise GossamerError(f"no run record {file}: give the path that save() was given.") from None
+        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
@@ -185,7 +191,9 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _frozen_json(value: Any) -> Any:
+def frozen_json(value: Any) -> Any:
+    """What JSON would give back for `value`, made immutable."""
+    value = _plain(value)
     if isinstance(value, dict):
-        return MappingProxyType({k: _frozen_json(v) for k, v in value.items()})
-    return tuple(map(_frozen_json, value)) if isinstance(value, list) else value
+        return MappingProxyType({k: frozen_json(v) for k, v in value.items()})
+    return tuple(map(frozen_json, value)) if isinstance(value, list) else value

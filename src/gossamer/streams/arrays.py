@@ -13,7 +13,9 @@ from gossamer.streams.stream import OnePass
 from gossamer.types import GossamerError
 
 
-def from_arrays(X: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[ArrayLike], per_round: int | Sequence[int] = 1) -> OnePass:
+def from_arrays(
+    X: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[ArrayLike], per_round: int | Sequence[int] = 1
+) -> OnePass:
     """A stream of the records X with labels y.
 
     X has shape (m, T, n): learner i receives X[i, t] in round t; or is a list of m arrays (T_i, n), of any lengths.
@@ -23,12 +25,18 @@ def from_arrays(X: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[Arra
     features = [_numbers(f"X[{i}]", part, 2) for i, part in enumerate(X)]  # type: ignore[arg-type]
     labels = [_numbers(f"y[{i}]", part, 1) for i, part in enumerate(y)]  # type: ignore[arg-type]
     if len(features) != len(labels) or not features:
-        raise GossamerError(f"X is for {len(features)} learners and y for {len(labels)}: give both for the same learners.")
+        raise GossamerError(
+            f"X is for {len(features)} learners and y for {len(labels)}: give both for the same learners."
+        )
     for i, (a, b) in enumerate(zip(features, labels, strict=True)):
         if len(a) != len(b):
-            raise GossamerError(f"learner {i} has {len(a)} records in X and {len(b)} labels in y: give one label per record.")
+            raise GossamerError(
+                f"learner {i} has {len(a)} records in X and {len(b)} labels in y: give one label per record."
+            )
         if a.shape[1] != features[0].shape[1]:
-            raise GossamerError(f"X[{i}] has {a.shape[1]} features and X[0] has {features[0].shape[1]}: give all the same.")
+            raise GossamerError(
+                f"X[{i}] has {a.shape[1]} features and X[0] has {features[0].shape[1]}: give all the same."
+            )
     ends = np.cumsum([len(b) for b in labels])
     order = [np.arange(end - len(b), end) for b, end in zip(labels, ends, strict=True)]
     return OnePass(table_of(np.concatenate(features), np.concatenate(labels)), order, per_round)

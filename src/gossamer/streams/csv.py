@@ -32,10 +32,10 @@ def from_csv(
     """Records from a CSV file with a header line; the column `target` is the label, all others are features.
 
     Records go to `learners` in turn, or, with `split_by`, to one learner per value of that column (which is then no
-    feature). `categorical` columns become one-hot columns. Numbers are scaled to [0, 1] by `ranges[column] = (low, high)`
-    or, where that is not given, by what the file holds: a statistic of the data, which no privacy budget pays for, so
-    the stream carries a note that says so. `intercept` adds a column of ones. Labels are classes, numbered in sorted
-    order, or numbers with `regression=True`, which are scaled like a feature.
+    feature). `categorical` columns become one-hot columns. Numbers are scaled to [0, 1] by `ranges[column] = (low,
+    high)` or, where that is not given, by what the file holds: a statistic of the data, which no privacy budget pays
+    for, so the stream carries a note that says so. `intercept` adds a column of ones. Labels are classes, numbered in
+    sorted order, or numbers with `regression=True`, which are scaled like a feature.
     """
     header, lines = _read(Path(path))
     cells = _Cells(Path(path), header, np.array(lines))
@@ -46,7 +46,9 @@ def from_csv(
         raise GossamerError(f"{path} has no feature columns besides {target!r}: give at least one.")
     cells.refuse_missing([target, *features, *([split_by] if split_by else [])])
     if split_by is None and len(lines) < learners:
-        raise GossamerError(f"{path} has {len(lines)} records for {learners} learners: use --learners {len(lines)} or fewer.")
+        raise GossamerError(
+            f"{path} has {len(lines)} records for {learners} learners: use --learners {len(lines)} or fewer."
+        )
 
     blocks, guessed = [], []
     for name in features:
@@ -67,7 +69,7 @@ def from_csv(
 
 
 def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
-    """How many different labels the file holds, and whether they are all numbers: what the command guesses a model from."""
+    """How many different labels the file holds, and whether all are numbers: what a model can be guessed from."""
     header, lines = _read(Path(path))
     labels = _Cells(Path(path), header, np.array(lines)).column(target)
     return len(np.unique(labels)), all(_number(cell) is not None for cell in labels)
@@ -101,7 +103,9 @@ def _read(path: Path) -> tuple[list[str], list[list[str]]]:
     except FileNotFoundError:
         raise GossamerError(f"no file {path}: give the path of a CSV file.") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise GossamerError(f"{path} cannot be read as CSV ({error}): give a UTF-8 text file with a header line.") from None
+        raise GossamerError(
+            f"{path} cannot be read as CSV ({error}): give a UTF-8 text file with a header line."
+        ) from None
     if len(rows) < 2:
         what = "is empty" if not rows else "has a header but no records"
         raise GossamerError(f"{path} {what}: expected a header line and at least one record.")
@@ -111,7 +115,9 @@ def _read(path: Path) -> tuple[list[str], list[list[str]]]:
         raise GossamerError(f"{path} has two columns called {twice!r}: rename one.")
     for number, row in enumerate(rows[1:], 2):
         if len(row) != len(header):
-            raise GossamerError(f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line.")
+            raise GossamerError(
+                f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line."
+            )
     return header, rows[1:]
 
 
@@ -140,7 +146,8 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> t
     low, high = declared if declared is not None else (values.min(), values.max())
     if declared is None and low == high:
         raise GossamerError(
-            f"{cells.path}: column {name!r} is {low:g} in every record and tells nothing; leave it out with --drop {name}."
+            f"{cells.path}: column {name!r} is {low:g} in every record and tells nothing; "
+            f"leave it out with --drop {name}."
         )
     if not low < high:
         raise GossamerError(f"range {low:g}:{high:g} of column {name!r}: the lower end must be below the upper end.")
@@ -157,7 +164,9 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> t
 def _one_hot(column: Any) -> Array:
     names, digits = np.unique(column, return_inverse=True)
     if len(names) < 2:
-        raise GossamerError(f"a categorical column is {names[0]!r} in every record and tells nothing; leave it out with --drop.")
+        raise GossamerError(
+            f"a categorical column is {names[0]!r} in every record and tells nothing; leave it out with --drop."
+        )
     return np.eye(len(names))[digits]
 
 
@@ -170,7 +179,8 @@ def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, t
     classes, labels = np.unique(keys, return_inverse=True)
     if len(classes) < 2:
         raise GossamerError(
-            f"{cells.path}: column {target!r} is {classes[0]!s} in every record: a classifier needs at least two classes."
+            f"{cells.path}: column {target!r} is {classes[0]!s} in every record, expected at least two classes: "
+            "name another target, or add records of another class."
         )
     return labels.astype(float)
 
@@ -192,4 +202,6 @@ def _notes(guessed: Sequence[str]) -> list[str]:
     if not guessed:
         return []
     named = ", ".join(guessed[:4]) + (", …" if len(guessed) > 4 else "")
-    return [f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them to be private."]
+    return [
+        f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them to be private."
+    ]

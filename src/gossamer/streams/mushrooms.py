@@ -40,7 +40,9 @@ def mushrooms(
     stalk_root        117 one-hot columns; False: the 112 of the LIBSVM version
     """
     if not 2 <= learners <= 4062:
-        raise GossamerError(f"mushrooms(learners={learners}): expected 2 to 4062, so that each has mushrooms of its own.")
+        raise GossamerError(
+            f"mushrooms(learners={learners}): expected 2 to 4062, so that each has mushrooms of its own."
+        )
     if draw not in ("random", "once"):
         raise GossamerError(f"mushrooms(draw={draw!r}): expected 'random' or 'once'.")
     if split not in ("iid", "by-class"):
@@ -63,9 +65,11 @@ def mushrooms(
 def load(stalk_root: bool = True) -> Table:
     """All 8124 records as one-hot codes."""
     packed = resources.files("gossamer.streams").joinpath("mushrooms.data.xz").read_bytes()
-    header, original = lzma.decompress(packed).split(b"\n\n", 1)
+    _, original = lzma.decompress(packed).split(b"\n\n", 1)
     if hashlib.sha256(original).hexdigest() != SHA256:
-        raise GossamerError("the mushroom file of this installation is damaged (wrong SHA-256): reinstall gossamer-learning.")
+        raise GossamerError(
+            "the mushroom file of this installation is damaged (wrong SHA-256): reinstall gossamer-learning."
+        )
     cells = np.array([line.split(",") for line in original.decode("ascii").split()])
     labels, categories = (cells[:, 0] == "p").astype(float), cells[:, 1:]
     if not stalk_root:

@@ -62,11 +62,16 @@ class OnePass:
         self._first, self._flat = np.cumsum(self._lengths) - self._lengths, np.concatenate(self._order)
         if not self._lengths.all():
             raise GossamerError(
-                f"learner {int(self._lengths.argmin())} has no records: give each of the {len(order)} learners at least one."
+                f"learner {int(self._lengths.argmin())} has no records: "
+                f"give each of the {len(order)} learners at least one."
             )
         self.learners = len(self._order)
         self.rounds: int | None = int((-(-self._lengths // self._per_round)).max())
-        self.description = {"kind": "one pass", "records": len(table), "fingerprint": _fingerprint(table, self._order)}
+        self.description = {
+            "kind": "one pass",
+            "records": len(table),
+            "fingerprint": _fingerprint(table, self._order),
+        }
         self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
@@ -76,7 +81,8 @@ class OnePass:
         return Batch(self.table.rows[ids], self.table.labels[ids], upto - since)
 
     def room(self, steps: int) -> Integers:
-        return np.minimum(steps * self._per_round, self._lengths)
+        room: Integers = np.minimum(steps * self._per_round, self._lengths)
+        return room
 
     @cached_property
     def population(self) -> Population:
@@ -101,7 +107,11 @@ class Draws:
         check_per_round(per_round, len(pools))
         self._counts = np.full(len(pools), per_round)
         self._drawn: tuple[int, Integers] | None = None
-        self.description = {"kind": "draws", "records": len(table), "fingerprint": _fingerprint(table, self._pools)}
+        self.description = {
+            "kind": "draws",
+            "records": len(table),
+            "fingerprint": _fingerprint(table, self._pools),
+        }
         self.description |= {"per_round": per_round, "seed": seed, **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
@@ -135,7 +145,9 @@ def pooled(table: Table, pools: Sequence[Integers]) -> Population:
 def check_per_round(per_round: int | Sequence[int], learners: int) -> Integers:
     given = np.asarray(per_round)
     if given.shape not in ((), (learners,)) or given.dtype.kind not in "iu" or (given < 1).any():
-        raise GossamerError(f"per_round={per_round!r}: expected a whole number ≥ 1, or one for each of {learners} learners.")
+        raise GossamerError(
+            f"per_round={per_round!r}: expected a whole number ≥ 1, or one for each of {learners} learners."
+        )
     return np.broadcast_to(given, (learners,)).astype(np.int64)
 
 

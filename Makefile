@@ -1,0 +1,53 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both make .venv once; later runs start at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test bench lint types contract tests clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    make an environment, install gossamer and run its first experiment"
+	@echo "make test    format, lint, types, import contract, tests"
+	@echo "make bench   speed, as ratios measured in one run"
+	@echo "make clean   remove the environment and all caches"
+
+demo: $(VENV)/.installed
+	$(BIN)/gossamer run mushrooms
+
+test: lint types contract tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+contract: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.installed-dev
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/simulator.py
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gossamer needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

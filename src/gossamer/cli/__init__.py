@@ -1,0 +1,5 @@
+"""The command `gossamer`."""
+
+from gossamer.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,69 @@
+"""One command, `gossamer`: a user's mistake gets one sentence and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from gossamer.cli.graph import graph
+from gossamer.cli.run import run
+from gossamer.types import GossamerError
+from gossamer.version import __version__
+
+app = typer.Typer(
+    help="Private learning without a centre: parties that do not trust each other train one model over one-way links.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(run)
+app.command()(graph)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gossamer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    try:
+        sys.exit(app(standalone_mode=False))
+    except GossamerError as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("Stopped before anything was run.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's usage errors; their class is not public
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            sys.exit(2)
+        says = error.format_message().replace("Value error, ", "").rstrip(".")
+        _fail(f"{says}; see gossamer {_command()}--help.")
+
+
+def _command() -> str:
+    known = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    return next((f"{word} " for word in sys.argv[1:2] if word in known), "")
+
+
+def _fail(sentence: str) -> None:
+    typer.echo(f"gossamer: {sentence}", err=True)
+    sys.exit(2)

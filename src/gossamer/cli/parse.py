@@ -1,0 +1,53 @@
+"""What the options' little languages mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossamer.schedules import Decay, decay
+from gossamer.types import GossamerError
+
+
+def step_schedule(text: str) -> Decay:
+    """'1,0.6' is λ_t = 1/(t+1)^0.6."""
+    numbers = _numbers("--step", text, "λ0,v such as 1,0.6", text.split(","))
+    if len(numbers) != 2:
+        raise GossamerError(f"--step {text}: expected two numbers λ0,v such as 1,0.6.")
+    return decay(*numbers)
+
+
+def noise_schedule(text: str, learners: int) -> Decay | None:
+    """'1,0.51:0.6' is ν_{i,t} = 1/(t+1)^ς_i with ς evenly from 0.51 to 0.6 over the learners; '0' is no noise."""
+    form = "0 for none, or ν0,ς or ν0,ς_first:ς_last such as 1,0.51:0.6"
+    if text.strip() in ("0", "none"):
+        return None
+    initial, _, exponents = text.partition(",")
+    (start,) = _numbers("--noise", text, form, [initial])
+    ends = _numbers("--noise", text, form, exponents.split(":"))
+    if len(ends) > 2:
+        raise GossamerError(f"--noise {text}: expected {form}.")
+    spread = np.linspace(ends[0], ends[-1], learners).round(12)
+    return decay([start] * learners, spread.tolist())
+
+
+def names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def column_ranges(text: str | None) -> dict[str, tuple[float, float]]:
+    """'age=0:120,income=0:1e6' declares what a column may hold."""
+    ranges = {}
+    for part in names(text):
+        name, _, ends = part.partition("=")
+        low_high = _numbers("--range", part, "COLUMN=LOW:HIGH such as age=0:120", ends.split(":"))
+        if len(low_high) != 2:
+            raise GossamerError(f"--range {part}: expected COLUMN=LOW:HIGH such as age=0:120.")
+        ranges[name.strip()] = (low_high[0], low_high[1])
+    return ranges
+
+
+def _numbers(option: str, text: str, form: str, words: list[str]) -> list[float]:
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise GossamerError(f"{option} {text}: expected {form}.") from None

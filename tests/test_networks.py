@@ -1,0 +1,180 @@
+"""Assumption 1 is checked completely, and errors name the culprit and the remedy."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+
+from conftest import networks
+from gossamer import GossamerError, Network
+from gossamer.networks import read_network
+
+
+def test_the_papers_graph_has_the_known_perron_vector_and_gap():
+    net = Network.paper()
+    np.testing.assert_allclose(net.perron, [1.82, 0.76, 0.72, 0.68, 2.05, 1.14, 0.38, 0.76, 0.80, 0.91], atol=0.006)
+    assert 1 - net.spectral_gap == pytest.approx(0.744, abs=5e-4)
+    assert net.m == 10
+    np.testing.assert_array_equal(net.C, net.R.T)
+    assert net.R[3, 0] == 0.25, "1→4 in the paper's count: learner 3 hears learner 0"
+    assert net.R[0, 3] == 0
+
+
+@given(networks())
+def test_perron_and_gap_agree_with_powers_of_the_matrix(net):
+    power = np.linalg.matrix_power(np.eye(net.m) + net.R, 2**14)
+    np.testing.assert_allclose(net.perron, net.m * power.mean(axis=0), rtol=1e-7)
+    assert net.perron.sum() == pytest.approx(net.m)
+    eigenvalues = np.sort(np.abs(np.linalg.eigvals(np.eye(net.m) + net.R)))
+    assert net.spectral_gap == pytest.approx(1 - eigenvalues[-2])
+
+
+@given(networks())
+def test_the_settling_round_is_the_first_at_which_all_rows_agree(net):
+    P, power, t = np.eye(net.m) + net.R, np.eye(net.m), 0
+    while (np.ptp(power, axis=0) > power.max(axis=0) * 2.0**-48).any() and t < 20_000:
+        power, t = P @ power, t + 1  # as z does
+    assert abs(net.settles - t) <= 2, "rounding differs between a product of squares and a product of steps"
+
+
+@pytest.mark.parametrize("family", [Network.ring, Network.exponential, Network.complete, Network.random])
+@pytest.mark.parametrize("m", [2, 3, 10, 33])
+def test_families_satisfy_assumption_1(family, m):
+    net = family(m)
+    P = np.eye(m) + net.R
+    assert (P >= 0).all()
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    np.testing.assert_allclose((np.eye(m) + net.C).sum(axis=0), 1)
+    assert nx.is_strongly_connected(net.to_networkx())
+
+
+def test_large_networks_are_sparse_and_agree_with_dense_algebra():
+    net = Network.random(1500, degree=4, seed=3)
+    assert net.R.nnz < 10 * net.m
+    u = net.perron
+    np.testing.assert_allclose(net.R.T @ u, 0, atol=1e-10)
+    assert (u > 0).all()
+    assert u.sum() == pytest.approx(1500)
+    values = np.abs(np.linalg.eigvals(net.R.toarray() + np.eye(1500)))
+    assert net.spectral_gap == pytest.approx(1 - np.sort(values)[-2], abs=1e-6)
+    assert net.settles == math.inf
+
+
+def test_networkx_in_and_out():
+    graph = nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")])
+    graph.add_edge("a", "c", weight=0.4)
+    net = Network.from_networkx(graph)
+    assert net.edges() == [(2, 0, 0.25), (0, 1, 0.25), (0, 2, 0.4), (1, 2, 0.25)]
+    np.testing.assert_array_equal(Network.from_networkx(net.to_networkx()).R, net.R)
+    both_ways = Network.from_networkx(nx.path_graph(3))
+    assert len(both_ways.edges()) == 4
+
+
+def test_C_may_have_links_of_its_own():
+    net = Network.from_edges(3, [(0, 1), (1, 2), (2, 0)], C_edges=[(1, 0), (2, 0, 0.5), (0, 1)])
+    assert net.C[0, 2] == 0.5
+    assert net.C[2, 2] == -0.5
+    assert net.R[0, 2] == 0.25
+
+
+def test_C_needs_only_a_spanning_tree():
+    R = Network.ring(3).R
+    push = np.array([[-0.5, 0.25, 0.5], [0.5, -0.5, 0], [0, 0.25, -0.5]])  # strongly connected
+    Network(R, push)
+    # learners 2 and 3 push into the pair {0, 1}, which keeps all: a tree of Cᵀ rooted there
+    pair = np.zeros((4, 4))
+    pair[0, 1] = pair[1, 0] = pair[0, 2] = pair[1, 3] = 0.5
+    Network(Network.ring(4).R, pair - np.diag(pair.sum(axis=0)))
+
+
+RING3 = [[-0.25, 0, 0.25], [0.25, -0.25, 0], [0, 0.25, -0.25]]
+
+
+def changed(*entries):
+    R = np.array(RING3)
+    for i, j, value in entries:
+        R[i, j] = value
+    return R
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Network(changed((0, 2, -0.25), (0, 0, 0.25))), r"R\[0, 2\] = -0.25 is negative.*edge 2→0"),
+        (lambda: Network(changed((1, 0, np.nan))), r"R\[1, 0\] = nan is not a finite number"),
+        (lambda: Network(changed((1, 1, -0.5))), r"R has row sums up to -0.25 \(row 1\), expected 0"),
+        (lambda: Network(RING3, np.array(RING3) + np.eye(3)), r"C has column sums up to 1"),
+        (lambda: Network(changed((2, 1, 1.0), (2, 2, -1.0))), r"learner 2 has R\[2, 2\] = -1 .* below 1/1"),
+        (lambda: Network.from_edges(6, Network.complete(6).to_networkx().edges), "5 in-edges.*1/5 = 0.2"),
+        (lambda: Network.from_edges(3, [(0, 1), (1, 0), (2, 0)]), "learner 2 receives nothing over R.*add an edge j→2"),
+        (
+            lambda: Network.from_edges(4, [(0, 1), (1, 0), (2, 3), (3, 2)]),
+            "not strongly connected: learner 2 cannot be reached from learner 0; add an edge such as 0→2",
+        ),
+        (
+            lambda: Network.from_edges(4, [(0, 1), (1, 0), (2, 3), (3, 2), (0, 2)]),
+            "learner 2 cannot reach learner 0; add an edge such as 2→0",
+        ),
+        (
+            lambda: Network.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)], C_edges=[(0, 1), (1, 0), (2, 3), (3, 2)]),
+            "G_Cᵀ has no spanning tree.*learner 0 to learner 2.*add an edge such as 0→2 to C",
+        ),
+        (lambda: Network.from_edges(3, [(0, 1), (1, 3)]), "edge 1→3: expected learners 0 to 2"),
+        (lambda: Network.from_edges(3, [(0, 0)]), "edge 0→0"),
+        (lambda: Network.from_edges(3, [(0, 1), (0, 1)]), "0→1 is given twice"),
+        (lambda: Network.from_edges(3, [(0, 1, -1.0)]), "0→1 has weight -1"),
+        (lambda: Network.from_edges(3, []), "without edges"),
+        (lambda: Network.from_edges(3, [(0, 1, 2, 3)]), "expected .sender, receiver"),
+        (lambda: Network([[0.0]]), "at least 2"),
+        (lambda: Network(np.zeros((2, 3))), r"shape \(2, 3\), expected \(m, m\)"),
+        (lambda: Network("R"), "not a matrix of numbers"),
+        (lambda: Network(RING3, Network.ring(4).C), "expected one size"),
+        (lambda: Network.ring(1), "at least 2"),
+        (lambda: Network.random(5, degree=0), "at least 1 link"),
+    ],
+)
+def test_an_error_says_which_learner_or_edge_and_how_to_mend_it(make, says):
+    with pytest.raises(GossamerError, match=says):
+        make()
+
+
+def test_networks_are_immutable():
+    with pytest.raises(ValueError, match="read-only"):
+        Network.paper().R[0, 0] = 1
+
+
+def test_networks_from_files(tmp_path):
+    edges = tmp_path / "edges.txt"
+    edges.write_text("# a ring\n0 1\n1 2 0.5\n2, 0  # comma is fine\n")
+    assert read_network(str(edges)).edges() == [(2, 0, 0.25), (0, 1, 0.25), (1, 2, 0.5)]
+    matrices = tmp_path / "net.json"
+    matrices.write_text(f'{{"R": {RING3}, "C": {np.array(RING3).T.tolist()}}}')
+    np.testing.assert_array_equal(read_network(str(matrices)).R, RING3)
+    listed = tmp_path / "list.json"
+    listed.write_text('{"edges": [[0, 1], [1, 0, 0.5]]}')
+    assert read_network(str(listed)).m == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.txt", "0 x\n", "line 1"),
+        ("a.txt", "0 1\n\n2\n", "line 3"),
+        ("a.txt", "# nothing\n", "holds no edges"),
+        ("a.json", "{", "not valid JSON"),
+        ("a.json", "[]", 'neither "R" nor "edges"'),
+        ("a.json", '{"edges": [[0]]}', "edges"),
+    ],
+)
+def test_a_bad_network_file_gets_one_sentence(tmp_path, name, text, says):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(GossamerError, match=says):
+        read_network(str(tmp_path / name))
+    with pytest.raises(GossamerError, match="no network"):
+        read_network(str(tmp_path / "absent"))
+    with pytest.raises(GossamerError, match="has 10 learners and the run has 7"):
+        read_network("paper", 7)
