@@ -86,7 +86,7 @@ def test_the_objective_its_derivatives_and_its_minimiser(model, loss, labels, fe
         return 0.5 * (loss(v, X[0], y[0]) + loss(v, X[1], y[1])) + model.l2 / 2 * anp.sum(v**2)
 
     theta, direction = rng.normal(size=(2, F.size))
-    assert F.values(theta[None])[0] == pytest.approx(by_hand(theta), abs=1e-12)
+    assert F.value(theta) == pytest.approx(by_hand(theta), abs=1e-12)
     np.testing.assert_allclose(F.gradient(theta), autograd.grad(by_hand)(theta), atol=1e-12)
     H = autograd.hessian(by_hand)(theta)
     np.testing.assert_allclose(F.hessian_times(theta, direction), H @ direction, atol=1e-10)

@@ -4,7 +4,7 @@
 Several digits share one byte, a *slot*, as a mixed-radix number. A linear model then needs one look-up per slot: the 22
 categories of a mushroom (117 columns) are 9 slots, and six lone columns are one.
 Wide sparse rows, where even that would cost more than their non-zeros, list the non-zeros' column numbers instead.
-Both are one structure: the value v of slot g stands for the columns `members[offset[g] + v]`.
+Both are one structure, the codebook: which columns are 1 for every value of every slot.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ LONE_COLUMNS = 6  # binary columns that fit one slot: 2^6 = 64
 
 
 class Codebook(NamedTuple):
-    """Which columns are 1 for every value of every slot."""
+    """With v = offset[g] + (the code in slot g), the columns members[first[v] : first[v + 1]] are 1."""
 
     columns: int
-    offset: Integers  # (slots,) where a slot's values begin in members
-    members: NDArray[np.int32]  # (values, most columns per value), padded with `columns`: one past the last
-
-    @property
-    def values(self) -> int:
-        return len(self.members)
+    offset: Integers  # (slots,)
+    first: Integers  # (values + 1,)
+    members: Integers
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Table:
     """Records with their labels; `rows` are features where `codebook` is None, else codes."""
 
     rows: NDArray[Any]
@@ -102,26 +100,27 @@ def one_hot_table(digits: Codes, sizes: Sequence[int], y: Array) -> Table:
 
 def encode_digits(digits: Codes, sizes: Sequence[int], *, optional: bool) -> tuple[Codebook, Codes]:
     """Pack blocks into slots. `optional`: digit 0 means no column, digit d the block's column d−1."""
-    none = sum(sizes)
     radix = [size + optional for size in sizes]
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+    column = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
     slots = _pack(radix)
-    most = max(int(np.prod([radix[b] for b in blocks])) for blocks in slots)
-    codes = np.zeros((len(digits), len(slots)), dtype=np.min_scalar_type(most - 1))
-    members: list[NDArray[np.int32]] = []
-    offset: list[int] = []
+    values = [int(np.prod([radix[b] for b in blocks])) for blocks in slots]
+    codes = np.zeros((len(digits), len(slots)), dtype=np.min_scalar_type(max(values) - 1))
+    members: list[list[int]] = []
     for g, blocks in enumerate(slots):
-        values = int(np.prod([radix[b] for b in blocks]))
-        meaning = np.full((values, max(map(len, slots))), none, dtype=np.int32)
-        place = 1
-        for position, b in enumerate(blocks):
+        place, meaning = 1, [list[int]() for _ in range(values[g])]
+        for b in blocks:
             codes[:, g] += digits[:, b].astype(codes.dtype) * codes.dtype.type(place)
-            digit = np.arange(values) // place % radix[b]
-            meaning[:, position] = np.where(digit >= optional, first[b] + digit - optional, none)
+            for v, columns in enumerate(meaning):
+                digit = v // place % radix[b]
+                columns += [int(column[b]) + digit - optional] if digit >= optional else []
             place *= radix[b]
-        offset.append(sum(len(part) for part in members))
-        members.append(meaning)
-    return Codebook(none, np.array(offset, dtype=np.int64), np.concatenate(members)), codes
+        members += meaning
+    return _codebook(sum(sizes), np.cumsum(values) - np.array(values), members), codes
+
+
+def _codebook(columns: int, offset: Integers, members: list[list[int]]) -> Codebook:
+    first = np.cumsum([0, *(len(part) for part in members)])
+    return Codebook(columns, np.asarray(offset), first, np.array([c for part in members for c in part], dtype=np.int64))
 
 
 def _pack(radix: Sequence[int]) -> list[list[int]]:
@@ -145,8 +144,7 @@ def _encode_indices(X: NDArray[Any], most: int) -> tuple[Codebook, Codes]:
     row, column = np.nonzero(X)
     position = np.arange(len(row)) - np.searchsorted(row, row)
     codes[row, position] = column
-    members = np.arange(columns + 1, dtype=np.int32)[:, None]
-    return Codebook(columns, np.zeros(most, dtype=np.int64), members), codes
+    return _codebook(columns, np.zeros(most, dtype=np.int64), [*([c] for c in range(columns)), []]), codes
 
 
 def features_of(table: Table) -> Any:
@@ -154,6 +152,8 @@ def features_of(table: Table) -> Any:
     if table.codebook is None:
         return table.rows
     book = table.codebook
-    columns = book.members[table.rows.astype(np.int64) + book.offset].reshape(len(table), -1)
-    row, slot = np.nonzero(columns != book.columns)
-    return csr_array((np.ones(len(row)), (row, columns[row, slot])), shape=(len(table), book.columns))
+    value = table.rows.astype(np.int64) + book.offset
+    count = (book.first[value + 1] - book.first[value]).ravel()
+    ones = book.members[runs(book.first[value].ravel(), count)]
+    row = np.repeat(np.repeat(np.arange(len(table)), len(book.offset)), count)
+    return csr_array((np.ones(len(row)), (row, ones)), shape=(len(table), book.columns))

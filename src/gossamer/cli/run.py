@@ -307,7 +307,8 @@ def _watched(score: str) -> Iterator[Any]:
     try:
         yield callback
     finally:
-        bar.stop()
+        if started:
+            bar.stop()
         signal.signal(signal.SIGINT, previous)
 
 

@@ -155,30 +155,26 @@ class SoftmaxRegression:
 
 
 def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
+    """A memory whose gradient is the kernel for this kind of rows; `kind` None is softmax."""
     model.check_labels(table.labels)
-    room_for_margins = np.empty(model.outputs)
+    kernel = {
+        (False, False): kernels.dense_scalar,
+        (False, True): kernels.dense_softmax,
+        (True, False): kernels.coded_scalar,
+        (True, True): kernels.coded_softmax,
+    }[table.codebook is not None, kind is None]
+    book = () if table.codebook is None else (table.codebook,)
 
-    def add(memory: Memory, theta: Array, grad: Array) -> None:
-        where = (memory.start, memory.filled)
-        if table.codebook is None:
-            if kind is not None:
-                kernels.dense_scalar(memory.rows, memory.labels, *where, theta, kind, grad)
-            else:
-                cube, slopes = _by_class(theta, model), _by_class(grad, model)
-                kernels.dense_softmax(memory.rows, memory.labels, *where, cube, slopes, room_for_margins)
-            return
-        book = table.codebook
-        cube = np.zeros((len(theta), book.columns + 1, model.outputs))  # one column past the last, see kernels
-        cube[:, :-1] = _by_class(theta, model)
-        slopes = np.zeros_like(cube)
-        coded = (memory.rows, memory.labels, book.offset, book.members, *where)
-        if kind is not None:
-            kernels.coded_scalar(*coded, cube[..., 0], kind, slopes[..., 0])
+    def gradient(memory: Memory, theta: Array) -> Array:
+        grad = np.empty_like(theta)
+        records = (memory.rows, memory.labels, *book, memory.start, memory.filled)
+        if kind is None:
+            kernel(*records, _by_class(theta, model), model.l2, _by_class(grad, model))
         else:
-            kernels.coded_softmax(*coded, cube, slopes, room_for_margins)
-        _by_class(grad, model)[:] = slopes[:, :-1]
+            kernel(*records, theta, kind, model.l2, grad)
+        return grad
 
-    return Memory(keep, room, table.rows.shape[1], table.rows.dtype, table.codebook, model.l2, add)
+    return Memory(keep, room, table.rows.shape[1], table.rows.dtype, table.codebook, gradient)
 
 
 def _by_class(theta: Array, model: Model) -> Array:

@@ -20,9 +20,9 @@ Gradient = Literal["history", "latest"]
 
 
 class Memory:
-    """Records of k learners and the sum of a linear model's gradients over them.
+    """Records of k learners and a linear model's gradients over them.
 
-    `add(memory, theta, grad)` is the model's kernel; `room` how many records of each learner to expect.
+    `gradient(memory, theta)` is the model's; `room` says how many records of each learner to expect.
     """
 
     def __init__(
@@ -32,14 +32,12 @@ class Memory:
         width: int,
         dtype: Any,
         codebook: Codebook | None,
-        l2: float,
-        add: Any,
+        gradient: Callable[[Memory, Array], Array],
     ) -> None:
         if keep not in ("history", "latest"):
             raise GossamerError(f"gradient={keep!r}: expected 'history' (all records so far) or 'latest'.")
         self.keep, self.codebook = keep, codebook
-        self._l2 = l2
-        self._add: Callable[[Memory, Array, Array], None] = add
+        self._gradient = gradient
         self.filled = np.zeros(len(room), dtype=np.int64)
         self._width, self._dtype = width, dtype
         self._make_room(np.maximum(room, 1))
@@ -47,7 +45,9 @@ class Memory:
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
         if self.keep == "latest":
-            self.filled[:] = 0
+            self.filled = np.zeros_like(self.filled)
+        elif not len(batch.labels):
+            return
         if (self.filled + batch.counts > self._room).any():
             self._grow(self.filled + batch.counts)
         place = runs(self.start + self.filled, batch.counts)
@@ -59,12 +59,8 @@ class Memory:
         self.filled = self.filled + batch.counts
 
     def gradient(self, theta: Array) -> Array:
-        """The mean gradient of each learner's remembered records at its own row of θ, and the ridge's r θ."""
-        grad = np.zeros_like(theta)
-        self._add(self, theta, grad)
-        grad /= np.maximum(self.filled, 1)[:, None]
-        grad += self._l2 * theta
-        return grad
+        """The mean gradient of each learner's remembered records at its own row of θ, with the ridge's l2 θ."""
+        return self._gradient(self, theta)
 
     def _make_room(self, room: Integers) -> None:
         self._room = room

@@ -11,6 +11,7 @@ from gossamer.records import Population
 from gossamer.types import Array, GossamerError
 
 GRADIENT_TOLERANCE = 1e-10
+MARGINS_AT_ONCE = 2**20  # bounds the memory of an evaluation: 8 MiB of margins
 _minimisers: WeakKeyDictionary[Population, dict[Model, Array]] = WeakKeyDictionary()
 
 
@@ -28,19 +29,21 @@ class Objective:
         product: Array = self.population.matrix @ stacked
         return product.reshape(len(product), -1, outputs)
 
-    def values(self, theta: Array) -> Array:
-        """F(θ_i) of every row of θ."""
-        return self._values(self.margins(theta), theta)
-
     def evaluate(self, theta: Array) -> tuple[Array, Array]:
         """F(θ_i) and the share of the population predicted right (R² for a regression), of every row of θ."""
-        margins, population = self.margins(theta), self.population
-        return self._values(margins, theta), self.model.quality(margins, population.table.labels, population.share)
+        share, labels = self.population.share, self.population.table.labels
+        values, quality = np.empty(len(theta)), np.empty(len(theta))
+        at_once = max(1, MARGINS_AT_ONCE // (len(labels) * self.model.outputs))
+        for k in range(0, len(theta), at_once):
+            block = slice(k, k + at_once)
+            margins = self.margins(theta[block])
+            values[block] = share @ self.model.losses(margins, labels)
+            quality[block] = self.model.quality(margins, labels, share)
+        return values + 0.5 * self.model.l2 * (theta**2).sum(axis=1), quality
 
-    def _values(self, margins: Array, theta: Array) -> Array:
-        losses = self.model.losses(margins, self.population.table.labels)
-        value: Array = self.population.share @ losses + 0.5 * self.model.l2 * (theta**2).sum(axis=1)
-        return value
+    def value(self, theta: Array) -> float:
+        """F at one θ."""
+        return float(self.evaluate(theta[None])[0][0])
 
     def gradient(self, theta: Array) -> Array:
         """∇F at one θ."""
@@ -105,12 +108,12 @@ class Objective:
 
     def _line_search(self, theta: Array, gradient: Array, direction: Array) -> tuple[Array, Array]:
         """Halve the step until F falls enough, or, where F is flat to rounding, until ‖∇F‖ does."""
-        value, slope = self.values(theta[None])[0], float(gradient @ direction)
+        value, slope = self.value(theta), float(gradient @ direction)
         length = 1.0
         for _ in range(60):
             trial = theta + length * direction
             trial_gradient = self.gradient(trial)
-            falls = self.values(trial[None])[0] <= value + 1e-4 * length * slope
+            falls = self.value(trial) <= value + 1e-4 * length * slope
             if falls or np.linalg.norm(trial_gradient) < 0.9 * np.linalg.norm(gradient):
                 break
             length /= 2

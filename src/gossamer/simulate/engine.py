@@ -87,15 +87,17 @@ def simulate(
         history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
 
     exchange = _Exchange(network, privacy)
-    t = start
-    for t in range(start + 1, steps + 1):
-        state = _round(algorithm, state, memory, stream, exchange, rows, t - 1)
-        if t % every == 0:
-            history.append(metrics.mean(t, metrics.learners(state.theta, t)))
-        if callback is not None and callback(Progress(t, steps, history)):
-            break
-
-    learners = metrics.learners(state.theta, t)
+    t, learners = start, None
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
+        for t in range(start + 1, steps + 1):
+            state = _round(algorithm, state, memory, stream, exchange, rows, t - 1)
+            if t % every == 0 or t == steps:
+                learners = metrics.learners(state.theta, t)
+                history.append(metrics.mean(t, learners))
+            if callback is not None and callback(Progress(t, steps, history)):
+                break
+        if learners is None or history[-1].t[0] != t:
+            learners = metrics.learners(state.theta, t)
     if history[-1].t[0] != t:
         history.append(metrics.mean(t, learners))
     claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))

@@ -20,10 +20,10 @@ class Metrics:
         self.notes: list[str] = []
         try:
             self.optimum = self._objective.minimiser()
+            self._least = self._objective.value(self.optimum)
         except GossamerError as error:
-            self.optimum = np.full(self._objective.size, np.nan)
+            self.optimum, self._least = np.full(self._objective.size, np.nan), np.nan
             self.notes.append(f"Errors against θ* are not known: {error}")
-        self._least = self._objective.values(self.optimum[None])[0]
         self.size = self._objective.size
 
     def learners(self, theta: Array, t: int) -> np.recarray[Any, Any]:

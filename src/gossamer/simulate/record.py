@@ -131,7 +131,7 @@ class Record:
             raise
         except FileNotFoundError:
             raise GossamerError(f"no run record {file}: give the path that save() was given.") from None
-        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
     def plot(self, path: str | Path | None = None) -> Figure:

@@ -37,47 +37,45 @@ def from_csv(
     for, so the stream carries a note that says so. `intercept` adds a column of ones. Labels are classes, numbered in
     sorted order, or numbers with `regression=True`, which are scaled like a feature.
     """
-    header, lines = _read(Path(path))
-    cells = _Cells(Path(path), header, np.array(lines))
+    cells = _read(Path(path))
     for name in [target, *([split_by] if split_by else []), *categorical, *drop, *(ranges or {})]:
         cells.column(name)
-    features = [name for name in header if name not in {target, split_by, *drop}]
+    features = [name for name in cells.header if name not in {target, split_by, *drop}]
     if not features:
         raise GossamerError(f"{path} has no feature columns besides {target!r}: give at least one.")
     cells.refuse_missing([target, *features, *([split_by] if split_by else [])])
-    if split_by is None and len(lines) < learners:
-        raise GossamerError(
-            f"{path} has {len(lines)} records for {learners} learners: use --learners {len(lines)} or fewer."
-        )
+    records = len(cells.lines)
+    if split_by is None and records < learners:
+        raise GossamerError(f"{path} has {records} records for {learners} learners: use --learners {records} or fewer.")
 
     blocks, guessed = [], []
     for name in features:
         if name in categorical:
-            blocks.append(_one_hot(cells.column(name)))
+            blocks.append(_one_hot(cells, name))
             continue
         scaled, was_guessed = _scaled(cells, name, (ranges or {}).get(name))
         blocks.append(scaled)
         guessed += [name] * was_guessed
     if intercept:
-        blocks.append(np.ones((len(lines), 1)))
+        blocks.append(np.ones((records, 1)))
     labels = _labels(cells, target, regression, ranges or {})
     if regression and target not in (ranges or {}):
         guessed.append(target)
-    order = _round_robin(len(lines), learners) if split_by is None else _one_per_value(cells.column(split_by))
+    order = _round_robin(records, learners) if split_by is None else _one_per_value(cells.column(split_by))
     description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features}
     return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, _notes(guessed))
 
 
 def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
     """How many different labels the file holds, and whether all are numbers: what a model can be guessed from."""
-    header, lines = _read(Path(path))
-    labels = _Cells(Path(path), header, np.array(lines)).column(target)
+    labels = _read(Path(path)).column(target)
     return len(np.unique(labels)), all(_number(cell) is not None for cell in labels)
 
 
 class _Cells(NamedTuple):
     path: Path
     header: list[str]
+    lines: list[int]  # where in the file each record ends
     text: Any  # (records, columns) of strings
 
     def column(self, name: str) -> Any:
@@ -89,17 +87,18 @@ class _Cells(NamedTuple):
         for name in names:
             missing = np.isin(np.char.lower(self.column(name)), list(MISSING))
             if missing.any():
-                line = int(missing.argmax()) + 2
+                line = self.lines[int(missing.argmax())]
                 raise GossamerError(
                     f"{self.path}, line {line}: no value in column {name!r} ({int(missing.sum())} such in all); "
                     f"fill or remove these records, or leave the column out with --drop {name}."
                 )
 
 
-def _read(path: Path) -> tuple[list[str], list[list[str]]]:
+def _read(path: Path) -> _Cells:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+            reader = csv.reader(file)
+            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except FileNotFoundError:
         raise GossamerError(f"no file {path}: give the path of a CSV file.") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -109,16 +108,16 @@ def _read(path: Path) -> tuple[list[str], list[list[str]]]:
     if len(rows) < 2:
         what = "is empty" if not rows else "has a header but no records"
         raise GossamerError(f"{path} {what}: expected a header line and at least one record.")
-    header = rows[0]
+    header = rows[0][1]
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise GossamerError(f"{path} has two columns called {twice!r}: rename one.")
-    for number, row in enumerate(rows[1:], 2):
+    for number, row in rows[1:]:
         if len(row) != len(header):
             raise GossamerError(
                 f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line."
             )
-    return header, rows[1:]
+    return _Cells(path, header, [number for number, _ in rows[1:]], np.array([row for _, row in rows[1:]]))
 
 
 def _number(cell: str) -> float | None:
@@ -134,7 +133,8 @@ def _numbers(cells: _Cells, name: str) -> Array:
     if None in values:
         k = values.index(None)
         raise GossamerError(
-            f"{cells.path}, line {k + 2}: {cells.column(name)[k]!r} in column {name!r} is not a finite number; "
+            f"{cells.path}, line {cells.lines[k]}: {str(cells.column(name)[k])!r} in column {name!r} "
+            "is not a finite number; "
             f"correct it, or use --categorical {name} if the column holds categories."
         )
     return np.array(values, dtype=float)
@@ -155,17 +155,18 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> t
     if outside.any():
         k = int(outside.argmax())
         raise GossamerError(
-            f"{cells.path}, line {k + 2}: {values[k]:g} in column {name!r} lies outside the declared range "
+            f"{cells.path}, line {cells.lines[k]}: {values[k]:g} in column {name!r} lies outside the declared range "
             f"{low:g}:{high:g}; correct the record or widen the range."
         )
     return ((values - low) / (high - low))[:, None], declared is None
 
 
-def _one_hot(column: Any) -> Array:
-    names, digits = np.unique(column, return_inverse=True)
+def _one_hot(cells: _Cells, name: str) -> Array:
+    names, digits = np.unique(cells.column(name), return_inverse=True)
     if len(names) < 2:
         raise GossamerError(
-            f"a categorical column is {names[0]!r} in every record and tells nothing; leave it out with --drop."
+            f"{cells.path}: column {name!r} is {str(names[0])!r} in every record and tells nothing; "
+            f"leave it out with --drop {name}."
         )
     return np.eye(len(names))[digits]
 
@@ -194,7 +195,9 @@ def _round_robin(records: int, learners: int) -> list[Integers]:
 def _one_per_value(column: Any) -> list[Integers]:
     values, owner = np.unique(column, return_inverse=True)
     if len(values) < 2:
-        raise GossamerError(f"the split column is {values[0]!r} in every record: it must name at least two learners.")
+        raise GossamerError(
+            f"the split column is {str(values[0])!r} in every record: it must name at least two learners."
+        )
     return [np.flatnonzero(owner == i) for i in range(len(values))]
 
 

@@ -91,7 +91,7 @@ def _by_class(labels: Array, learners: int, rng: np.random.Generator) -> list[In
     even = {id(c): min(size - few, len(c) // max(1, sum(o is c for o in own))) for c in (edible, poisonous)}
     for i, pool in enumerate(pools):
         pool += [own[i].pop() for _ in range(even[id(own[i])])]
+    rest = edible + poisonous
     for pool in pools:
-        rest = edible if edible else poisonous
         pool += [rest.pop() for _ in range(size - len(pool))]
     return [rng.permutation(pool) for pool in pools]

@@ -66,7 +66,8 @@ class OnePass:
                 f"give each of the {len(order)} learners at least one."
             )
         self.learners = len(self._order)
-        self.rounds: int | None = int((-(-self._lengths // self._per_round)).max())
+        self._rounds = int((-(-self._lengths // self._per_round)).max())
+        self._nothing = Batch(table.rows[:0], table.labels[:0], np.zeros_like(self._lengths))
         self.description = {
             "kind": "one pass",
             "records": len(table),
@@ -75,10 +76,16 @@ class OnePass:
         self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
+        if t >= self._rounds:
+            return self._nothing
         upto = np.minimum((t + 1) * self._per_round, self._lengths)
         since = np.minimum(t * self._per_round, self._lengths)
         ids = self._flat[runs(self._first + since, upto - since)]
         return Batch(self.table.rows[ids], self.table.labels[ids], upto - since)
+
+    @property
+    def rounds(self) -> int | None:
+        return self._rounds
 
     def room(self, steps: int) -> Integers:
         room: Integers = np.minimum(steps * self._per_round, self._lengths)

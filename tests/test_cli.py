@@ -1,0 +1,216 @@
+"""The command as a user meets it: what it prints, what it leaves, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.cli import main
+
+
+@pytest.fixture
+def gossamer(monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run
+
+
+def test_a_run_shows_a_table_and_names_its_files(gossamer, tmp_path):
+    code, out, _ = gossamer("run", "mushrooms", "--steps", 60)
+    assert code == 0
+    assert out.count("not private\n") == 10, "a row for each learner, none with an ε"
+    assert "Assumption 4 asks for max ς < v" in out.replace("\n", " ")
+    named = out.split("Files: ")[1].strip().split(", ")
+    assert sorted(named) == sorted(
+        f"gossamer-run/{f}" for f in ("record.npz", "record.json", "settings.json", "run.png")
+    )
+    assert all((tmp_path / file).stat().st_size > 100 for file in named)
+    code, out, _ = gossamer("run", "mushrooms", "--steps", 5)
+    assert "gossamer-run-2/record.npz" in out, "no run overwrites another"
+
+
+def test_json_holds_the_numbers_of_the_same_run_in_python(gossamer, tmp_path):
+    code, _, _ = gossamer(
+        "run", "mushrooms", "--steps", 50, "--step", "0.5,0.7", "--noise", "0.2,0.55:0.65", "--seed", 7,
+        "--learners", 5, "--graph", "exponential", "--gradient", "latest", "--split", "by-class", "--draw", "once",
+        "--json", "deep/out.json", "--plot", "p.svg", "--evaluate-every", 20,
+    )  # fmt: skip
+    assert code == 0
+    run = gs.simulate(
+        gs.ldp_gradient_tracking(step=gs.decay(0.5, 0.7), noise=gs.decay(0.2, [0.55, 0.575, 0.6, 0.625, 0.65])),
+        gs.Network.exponential(5),
+        gs.datasets.mushrooms(learners=5, seed=7, draw="once", split="by-class"),
+        model=gs.LogisticRegression(l2=1e-2),
+        steps=50,
+        gradient="latest",
+        seed=7,
+        evaluate_every=20,
+    )
+    told = json.loads((tmp_path / "deep/out.json").read_text())
+    assert told["history"]["t"] == [0, 20, 40, 50]
+    assert told["history"]["tracking_error"] == run.history.tracking_error.tolist()
+    assert told["final"]["accuracy"] == run.history.accuracy[-1]
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
+    assert not (tmp_path / "gossamer-run").exists(), "only what was asked for"
+
+
+@pytest.fixture
+def own_csv(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["age,ward,clinic,dose,ill"]
+    for k in range(240):
+        age, ward, dose = rng.integers(20, 90), "abc"[rng.integers(3)], rng.uniform(0, 5)
+        ill = "yes" if age / 70 + dose / 5 + rng.normal() * 0.1 > 1.3 else "no"
+        lines.append(f"{age},{ward},{['north', 'south', 'west'][k % 3]},{dose:.3f},{ill}")
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    return "own.csv"
+
+
+def test_a_users_own_csv(gossamer, own_csv):
+    common = ("run", "--csv", own_csv, "--noise", 0, "--steps", 1000, "--l2", 1e-4)
+    code, out, _ = gossamer(
+        *common, "--step", "10,0.55", "--target", "ill", "--categorical", "ward", "--split-by", "clinic", "--out", "a"
+    )
+    assert code == 0
+    record = gs.Record.load("a/record")
+    assert len(record.theta) == 3, "one learner per clinic"
+    assert record.history.accuracy[-1] > 0.9
+    assert "read off the data" in out
+    ranges = "age=0:120,dose=0:5"
+    code, out, _ = gossamer(
+        *common, "--step", "1,0.8", "--target", "ill", "--drop", "clinic,ward", "--range", ranges, "--out", "b"
+    )
+    assert "read off the data" not in out
+    assert len(gs.Record.load("b/record").theta) == 10
+    code, out, _ = gossamer(
+        *common, "--step", "0.3,0.6", "--target", "dose", "--categorical", "ward,ill", "--drop", "clinic", "--out", "c"
+    )
+    assert code == 0
+    assert "R²" in out, "a numeric target is a regression"
+    code, out, _ = gossamer(
+        *common, "--step", "1,0.6", "--target", "ward", "--categorical", "ill", "--drop", "clinic", "--out", "d"
+    )
+    assert gs.Record.load("d/record").theta.shape == (10, 3 * 5), "three classes, softmax"
+
+
+def test_a_stopped_run_resumes_from_its_folder(gossamer):
+    gossamer("run", "mushrooms", "--steps", 40, "--out", "part", "--evaluate-every", 10)
+    code, _, _ = gossamer("run", "--resume", "part", "--steps", 70)
+    assert code == 0
+    gossamer("run", "mushrooms", "--steps", 70, "--out", "whole", "--evaluate-every", 10)
+    np.testing.assert_array_equal(gs.Record.load("part/record").theta, gs.Record.load("whole/record").theta)
+    code, _, err = gossamer("run", "--resume", "part")
+    assert code == 2
+    assert "its 70 rounds are done" in err
+
+
+def test_ctrl_c_saves_what_it_has(tmp_path):
+    command = [sys.executable, "-m", "gossamer", "run", "mushrooms", "--steps", "1000000", "--out", "run"]
+    process = subprocess.Popen(
+        [*command, "--gradient", "latest"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "COLUMNS": "200", "FORCE_COLOR": "1"},
+    )  # fmt: skip
+    os.set_blocking(process.stderr.fileno(), False)
+    shown, deadline = b"", time.monotonic() + 60
+    while b"accuracy" not in shown and time.monotonic() < deadline:
+        shown += process.stderr.read() or b""
+        time.sleep(0.05)
+    assert b"accuracy" in shown, shown
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"go on with: gossamer run --resume run" in out
+    record = gs.Record.load(tmp_path / "run" / "record")
+    assert 0 < record.t < 1_000_000
+    assert record.history.t[-1] == record.t
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run"], "nothing to learn from"),
+        (["run", "mushroom"], "'mushroom' is not"),
+        (["run", "mushrooms", "--csv", "x.csv"], "not both"),
+        (["run", "mushrooms", "--steps", "0"], "steps"),
+        (["run", "mushrooms", "--steps", "many"], "steps"),
+        (["run", "mushrooms", "--step", "1"], "--step 1: expected two numbers"),
+        (["run", "mushrooms", "--step", "a,b"], "--step a,b: expected λ0,v"),
+        (["run", "mushrooms", "--noise", "1"], "--noise 1: expected 0 for none"),
+        (["run", "mushrooms", "--noise", "1,2:3:4"], "--noise 1,2:3:4: expected"),
+        (["run", "mushrooms", "--noise", "1,0.9"], "Assumption 4 asks for max ς < v"),
+        (["run", "mushrooms", "--step", "1,0.6"], "Assumption 4"),
+        (["run", "mushrooms", "--graph", "nowhere.txt"], "no network nowhere.txt"),
+        (["run", "mushrooms", "--graph", "paper", "--learners", "7"], "has 10 learners and the run has 7"),
+        (["run", "mushrooms", "--model", "ridge"], "two classes"),
+        (["run", "mushrooms", "--l2", "-1"], "l2=-1.0"),
+        (["run", "mushrooms", "--plot", "x.doc"], "ends in .png"),
+        (["run", "mushrooms", "--json", "."], "is a folder"),
+        (["run", "mushrooms", "--out", "taken"], "exists already"),
+        (["run", "mushrooms", "--draw", "once", "--gradient", "latest"], "no new record in round 1999"),
+        (["run", "--csv", "absent.csv", "--target", "y"], "no file absent.csv"),
+        (["run", "--csv", "absent.csv"], "needs --target"),
+        (["run", "--csv", "good.csv", "--target", "z"], "no column 'z'"),
+        (["run", "--csv", "good.csv", "--target", "y", "--range", "x"], "--range x: expected"),
+        (["run", "--csv", "good.csv", "--target", "x", "--model", "logistic", "--learners", "2"], "has 4 classes"),
+        (["run", "--resume", "absent"], "no run of gossamer there"),
+        (["graph", "absent"], "no network absent"),
+        (["graph", "bad.txt"], "learner 2 receives nothing"),
+        (["graph", "paper", "--plot", "x.doc"], "ends in .png"),
+        (["grpah", "paper"], "grpah"),
+        (["run", "--nonsense"], "--nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_gets_one_sentence_exit_code_2_and_changes_nothing(gossamer, tmp_path, words, says):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("mine")
+    (tmp_path / "good.csv").write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    (tmp_path / "bad.txt").write_text("0 1\n1 0\n2 0\n")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = gossamer(*words)
+    assert code == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("gossamer: ")
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_graph_checks_and_draws(gossamer, tmp_path):
+    code, out, _ = gossamer("graph", "paper", "--plot", "net.png")
+    assert code == 0
+    assert "10 learners, 18 links. Assumption 1 holds." in out
+    assert "Spectral gap 0.2561" in out
+    assert (tmp_path / "net.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = gossamer("graph", "random", "--learners", 300)
+    assert "300 learners" in out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["graph", "--help"]])
+def test_help_teaches(gossamer, words):
+    code, out, _ = gossamer(*words)
+    assert code == 0
+    assert "Usage:" in out
+    if words[0] == "run":
+        for word in ("λ0/(t+1)^v", "gossamer run mushrooms", "--split-by hospital", "Assumption 4", "ctrl-C"):
+            assert word in out
+
+
+def test_version(gossamer):
+    assert gossamer("--version")[1] == f"gossamer {gs.__version__}\n"

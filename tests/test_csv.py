@@ -1,0 +1,93 @@
+"""A user's own file: what it means, and one clear sentence for each way it can be wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossamer import GossamerError, streams
+from gossamer.records import features_of
+
+GOOD = "age,ward,clinic,ill\n" + "".join(
+    f"{20 + k},{'ab'[k % 2]},{['north', 'south'][k % 3 == 0]},{'yes' if k % 4 else 'no'}\n" for k in range(24)
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="own.csv"):
+        path = tmp_path / name
+        path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
+        return path
+
+    return write
+
+
+def test_records_go_to_learners_in_turn_with_features_scaled_and_coded(write):
+    stream = streams.from_csv(write(GOOD), "ill", learners=4, categorical=["ward", "clinic"])
+    assert (stream.learners, stream.rounds) == (4, 6)
+    X = features_of(stream.table)
+    np.testing.assert_allclose(X[:, 0], np.arange(24) / 23)
+    np.testing.assert_array_equal(X[:, 1:3], np.eye(2)[np.arange(24) % 2])
+    np.testing.assert_array_equal(X[:, -1], 1)
+    np.testing.assert_array_equal(stream.table.labels, (np.arange(24) % 4 > 0).astype(float))
+    np.testing.assert_allclose(stream.arrivals(1).rows[:, 0], np.arange(4, 8) / 23)
+    assert "age were read off the data" in stream.notes[0]
+
+
+def test_a_column_may_name_the_learner(write):
+    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", categorical=["ward"], ranges={"age": (0, 100)})
+    assert stream.learners == 2
+    np.testing.assert_array_equal(stream.room(100), [16, 8])
+    np.testing.assert_allclose(features_of(stream.table)[:, 0], (20 + np.arange(24)) / 100)
+    assert stream.notes == ()
+
+
+def test_a_regression_target_is_scaled_like_a_feature(write):
+    stream = streams.from_csv(write(GOOD), "age", learners=2, categorical=["ward", "clinic", "ill"], regression=True)
+    np.testing.assert_allclose(stream.table.labels, np.arange(24) / 23)
+
+
+def test_numeric_classes_keep_their_order(write):
+    text = "x,y\n" + "".join(f"{k},{[2, 10, 9][k % 3]}\n" for k in range(9))
+    np.testing.assert_array_equal(streams.from_csv(write(text), "y", learners=3).table.labels[:3], [0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("", {}, "is empty: expected a header line"),
+        ("x,y\n", {}, "has a header but no records"),
+        ("x,y\n1,0\n,1\n3,1\n", {}, r"line 3: no value in column 'x' \(1 such in all\).*--drop x"),
+        ("x,y\n1,0\nNA,1\n?,1\n", {}, r"line 3: no value in column 'x' \(2 such in all\)"),
+        ("x,y\n1,0\n2,\n3,1\n", {}, "line 3: no value in column 'y'"),
+        ("x,y\n1,1\n2,1\n3,1\n", {}, "column 'y' is 1.0 in every record, expected at least two classes"),
+        ("x,c,y\n1,5,0\n2,5,1\n", {}, "column 'c' is 5 in every record and tells nothing.*--drop c"),
+        ("x,y\n1,0\n\nabc,1\n", {}, "line 4: 'abc' in column 'x' is not a finite number.*--categorical x"),
+        ("x,y\n1,0\ninf,1\n", {}, "'inf' in column 'x' is not a finite number"),
+        ("x,y\n1,0\n2,1\n", {"target": "z"}, "no column 'z': expected one of x, y"),
+        ("x,y\n1,0\n2,1\n", {"learners": 3}, "2 records for 3 learners"),
+        ("x,y\n1,0\n2,1\n", {"learners": 1}, "at least 2"),
+        ("x,y\n1,0\n2\n", {}, "line 3: 1 values for 2 columns"),
+        ("x,x\n1,0\n2,1\n", {"target": "x"}, "two columns called 'x'"),
+        ("y\n1\n0\n", {}, "no feature columns"),
+        ("x,y\n1,0\n2,1\n", {"ranges": {"x": (0, 1)}}, "line 3: 2 in column 'x' lies outside the declared range 0:1"),
+        ("x,y\n1,0\n2,1\n", {"ranges": {"x": (1, 1)}}, "lower end must be below"),
+        ("x,y\n1,0\n2,1\n", {"ranges": {"w": (1, 1)}}, "no column 'w'"),
+        ("x,c,y\n1,a,0\n2,a,1\n", {"categorical": ["c"]}, "column 'c' is 'a' in every record.*--drop c"),
+        ("x,c,y\n1,a,0\n2,a,1\n", {"split_by": "c"}, "must name at least two learners"),
+        (b"\xff\xfe\x00x", {}, "cannot be read as CSV"),
+    ],
+)
+def test_a_bad_file_gets_one_clear_sentence(write, text, options, says):
+    given = {"target": "y", "learners": 2, **options}
+    with pytest.raises(GossamerError, match=says) as caught:
+        streams.from_csv(write(text), **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_file(tmp_path):
+    with pytest.raises(GossamerError, match="no file"):
+        streams.from_csv(tmp_path / "absent.csv", "y")
+    with pytest.raises(GossamerError, match="cannot be read"):
+        streams.from_csv(tmp_path, "y")
