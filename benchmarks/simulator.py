@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -24,11 +23,11 @@ from gossamer.records import dense_table, features_of
 from gossamer.streams import Draws
 from gossamer.types import Array
 
-REPEATS = 5
+REPEATS = 7
 
 
 def alternately(*tasks: Callable[[], object]) -> list[float]:
-    """The median time of each task, run in turns so that a noisy neighbour disturbs all alike."""
+    """The least time of each task, run in turns, so that what else the machine does disturbs none of them for long."""
     times: list[list[float]] = [[] for _ in tasks]
     for task in tasks:
         task()
@@ -37,7 +36,7 @@ def alternately(*tasks: Callable[[], object]) -> list[float]:
             start = time.perf_counter()
             task()
             taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in times]
+    return [min(taken) for taken in times]
 
 
 # -- 1: overhead of the engine ------------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def many_learners() -> list[tuple[str, str, str]]:
     n, steps = 100, 1000
     small, large = (gs.Network.random(m, degree=3, seed=0) for m in (10, 1000))
     times = [(time_of_rounds(small, n, steps), time_of_rounds(large, n, steps)) for _ in range(REPEATS)]
-    few, many = (statistics.median(column) for column in zip(*times, strict=True))
+    few, many = (min(column) for column in zip(*times, strict=True))
     predicted = few * flops(large, n, steps) / flops(small, n, steps)
     return [
         ("1000 learners / extrapolated from 10 by flops, cost", f"{many / predicted:.2f} ×", "≤ 3 ×"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, cg
 
 from gossamer.models.linear import Model
 from gossamer.records import Population
@@ -67,54 +69,38 @@ class Objective:
         return known[self.model]
 
     def _minimise(self) -> Array:
-        """Newton's method with conjugate gradients inside.
+        """A trust-region Newton method, and from where F is flat to rounding, which stops it, plain Newton steps.
 
         A small gradient alone is not enough: on separable classes without a ridge it fades as θ runs off to infinity,
-        and Newton's step stays long. Where that is so there is no minimiser, and we say so.
+        while Newton's step stays long. Where that is so there is no minimiser, and we say so.
         """
-        theta = np.zeros(self.size)
-        gradient = self.gradient(theta)
-        for _ in range(100):
-            norm = float(np.linalg.norm(gradient))
-            direction = self._newton_direction(theta, gradient, min(0.1, norm)) if norm else gradient
-            if norm <= GRADIENT_TOLERANCE:
-                if np.linalg.norm(direction) <= 1e-3 * (1 + np.linalg.norm(theta)):
-                    return theta
-                break
-            theta, gradient = self._line_search(theta, gradient, direction)
-        raise GossamerError(
-            f"F has no minimiser that Newton's method could find (‖θ‖ = {np.linalg.norm(theta):.1e}, "
-            f"‖∇F‖ = {np.linalg.norm(gradient):.1e}, l2 = {self.model.l2:g}): with separable classes use l2 > 0."
+        found = minimize(
+            self.value,
+            np.zeros(self.size),
+            jac=self.gradient,
+            hessp=self.hessian_times,
+            method="trust-ncg",
+            options={"gtol": GRADIENT_TOLERANCE, "maxiter": 500},
         )
+        theta: Array = found.x
+        for _ in range(10):
+            gradient = self.gradient(theta)
+            onward = self._newton_step(theta, gradient)
+            if np.linalg.norm(gradient) <= GRADIENT_TOLERANCE:
+                break
+            theta = theta + onward
+        norm, length = np.linalg.norm(gradient), np.linalg.norm(onward)
+        if norm > GRADIENT_TOLERANCE or length > 1e-3 * (1 + np.linalg.norm(theta)):
+            raise GossamerError(
+                f"F has no minimiser that Newton's method could find (‖θ‖ = {np.linalg.norm(theta):.1e}, "
+                f"‖∇F‖ = {norm:.1e}, next step {length:.1e}, l2 = {self.model.l2:g}): "
+                "with separable classes use l2 > 0."
+            )
+        return theta
 
-    def _newton_direction(self, theta: Array, gradient: Array, tolerance: float) -> Array:
-        """−∇²F⁻¹∇F by conjugate gradients, to a residual of `tolerance`·‖∇F‖."""
-        direction, residual = np.zeros_like(theta), -gradient
-        search, square = residual.copy(), float(residual @ residual)
-        goal = (tolerance**2) * square
-        for _ in range(10 * self.size):
-            if square <= goal:
-                break
-            image = self.hessian_times(theta, search)
-            curvature = float(search @ image)
-            if curvature <= 1e-300:  # flat to rounding: further this way is noise
-                break
-            length = square / curvature
-            direction = direction + length * search
-            residual = residual - length * image
-            before, square = square, float(residual @ residual)
-            search = residual + (square / before) * search
-        return direction if direction.any() else -gradient
-
-    def _line_search(self, theta: Array, gradient: Array, direction: Array) -> tuple[Array, Array]:
-        """Halve the step until F falls enough, or, where F is flat to rounding, until ‖∇F‖ does."""
-        value, slope = self.value(theta), float(gradient @ direction)
-        length = 1.0
-        for _ in range(60):
-            trial = theta + length * direction
-            trial_gradient = self.gradient(trial)
-            falls = self.value(trial) <= value + 1e-4 * length * slope
-            if falls or np.linalg.norm(trial_gradient) < 0.9 * np.linalg.norm(gradient):
-                break
-            length /= 2
-        return trial, trial_gradient
+    def _newton_step(self, theta: Array, gradient: Array) -> Array:
+        """−∇²F⁻¹∇F."""
+        shape = (self.size, self.size)
+        hessian: LinearOperator = LinearOperator(shape, lambda v: self.hessian_times(theta, v), dtype=float)
+        step, _ = cg(hessian, -gradient, rtol=1e-6, maxiter=10 * self.size)
+        return np.asarray(step)
