@@ -110,14 +110,18 @@ def test_a_users_own_csv(gossamer, own_csv):
 
 
 def test_a_stopped_run_resumes_from_its_folder(gossamer):
-    gossamer("run", "mushrooms", "--steps", 40, "--out", "part", "--evaluate-every", 10)
-    code, _, _ = gossamer("run", "--resume", "part", "--steps", 70)
+    gossamer("run", "mushrooms", "--steps", 250, "--out", "part")
+    code, _, _ = gossamer("run", "--resume", "part", "--steps", 400)
     assert code == 0
-    gossamer("run", "mushrooms", "--steps", 70, "--out", "whole", "--evaluate-every", 10)
+    gossamer("run", "mushrooms", "--steps", 400, "--out", "whole")
     np.testing.assert_array_equal(gs.Record.load("part/record").theta, gs.Record.load("whole/record").theta)
     code, _, err = gossamer("run", "--resume", "part")
     assert code == 2
-    assert "its 70 rounds are done" in err
+    assert "its 400 rounds are done" in err
+    for words in (["--seed", 3], ["--noise", "0"], ["--out", "elsewhere"], ["--graph", "ring"]):
+        code, _, err = gossamer("run", "--resume", "part", "--steps", 500, *words)
+        assert code == 2
+        assert "leave" in err
 
 
 def test_ctrl_c_saves_what_it_has(tmp_path):
@@ -146,7 +150,10 @@ def test_ctrl_c_saves_what_it_has(tmp_path):
     [
         (["run"], "nothing to learn from"),
         (["run", "mushroom"], "'mushroom' is not"),
-        (["run", "mushrooms", "--csv", "x.csv"], "not both"),
+        (["run", "mushrooms", "--csv", "x.csv"], "two things to learn from"),
+        (["run", "--csv", "good.csv", "--target", "y", "--split", "by-class"], "is for the mushrooms"),
+        (["run", "--csv", "wide.csv", "--target", "y", "--split-by", "x", "--learners", "3"], "leave --learners out"),
+        (["run", "--csv", "good.csv", "--target", "y", "--graph", "paper", "--learners", "2"], "has 10 learners"),
         (["run", "mushrooms", "--steps", "0"], "steps"),
         (["run", "mushrooms", "--steps", "many"], "steps"),
         (["run", "mushrooms", "--step", "1"], "--step 1: expected two numbers"),
@@ -181,6 +188,7 @@ def test_a_mistake_gets_one_sentence_exit_code_2_and_changes_nothing(gossamer, t
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("mine")
     (tmp_path / "good.csv").write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    (tmp_path / "wide.csv").write_text("x,w,y\n1,1,0\n2,2,1\n1,3,0\n2,4,1\n")
     (tmp_path / "bad.txt").write_text("0 1\n1 0\n2 0\n")
     before = sorted(tmp_path.rglob("*"))
     code, out, err = gossamer(*words)

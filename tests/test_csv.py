@@ -32,7 +32,8 @@ def test_records_go_to_learners_in_turn_with_features_scaled_and_coded(write):
     np.testing.assert_array_equal(X[:, -1], 1)
     np.testing.assert_array_equal(stream.table.labels, (np.arange(24) % 4 > 0).astype(float))
     np.testing.assert_allclose(stream.arrivals(1).rows[:, 0], np.arange(4, 8) / 23)
-    assert "age were read off the data" in stream.notes[0]
+    assert stream.notes[0] == "Classes of ill: no (6), yes (18)."
+    assert "age were read off the data" in stream.notes[1]
 
 
 def test_a_column_may_name_the_learner(write):
@@ -40,7 +41,8 @@ def test_a_column_may_name_the_learner(write):
     assert stream.learners == 2
     np.testing.assert_array_equal(stream.room(100), [16, 8])
     np.testing.assert_allclose(features_of(stream.table)[:, 0], (20 + np.arange(24)) / 100)
-    assert stream.notes == ()
+    assert len(stream.notes) == 1, "declared ranges need no warning"
+    assert stream.description["names"] == ["north", "south"]
 
 
 def test_a_regression_target_is_scaled_like_a_feature(write):
@@ -77,6 +79,8 @@ def test_numeric_classes_keep_their_order(write):
         ("x,c,y\n1,a,0\n2,a,1\n", {"categorical": ["c"]}, "column 'c' is 'a' in every record.*--drop c"),
         ("x,c,y\n1,a,0\n2,a,1\n", {"split_by": "c"}, "must name at least two learners"),
         (b"\xff\xfe\x00x", {}, "cannot be read as CSV"),
+        ("x;y\n1;0\n", {}, "must be separated by commas"),
+        ("x,y\n1,no\n2,yes\n", {"regression": True}, "'y' holds 'no' and a regression needs numbers"),
     ],
 )
 def test_a_bad_file_gets_one_clear_sentence(write, text, options, says):

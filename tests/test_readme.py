@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,15 @@ def test_the_readmes_example_runs_in_ten_lines(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "run.png").stat().st_size > 10_000
 
 
-def test_the_algorithm_of_contributing_runs_and_reaches_the_optimum_of_a_balanced_network():
+def test_the_algorithm_of_contributing_is_typed_and_reaches_the_optimum_of_a_balanced_network(tmp_path):
+    (tmp_path / "robust_push_pull.py").write_text(example("CONTRIBUTING.md"), encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", tmp_path / "robust_push_pull.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout
     names: dict[str, object] = {}
     exec(example("CONTRIBUTING.md"), names)
     rng = np.random.default_rng(0)

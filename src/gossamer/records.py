@@ -34,14 +34,24 @@ class Codebook(NamedTuple):
     members: Integers
 
 
+class FeatureBounds(NamedTuple):
+    """What every record's features obey, known without looking at the records: a declaration or a file's schema."""
+
+    l1: float  # ‖a‖₁
+    l2: float  # ‖a‖₂
+    most: float  # ‖a‖_∞
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Records with their labels; `rows` are features where `codebook` is None, else codes."""
+    """Records with their labels; `rows` are features where `codebook` is None, else codes for features 0 or `scale`."""
 
     rows: NDArray[Any]
     labels: Array
     codebook: Codebook | None
     columns: int
+    scale: float = 1.0
+    bounds: FeatureBounds | None = None  # None: nothing was declared
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -95,7 +105,8 @@ def binary_table(X: NDArray[Any], y: Array) -> Table:
 def one_hot_table(digits: Codes, sizes: Sequence[int], y: Array) -> Table:
     """Categories 0..size−1, one per block, as codes; the columns are the blocks' one-hot columns side by side."""
     codebook, codes = encode_digits(digits, sizes, optional=False)
-    return Table(codes, np.asarray(y, dtype=float), codebook, sum(sizes))
+    bounds = FeatureBounds(len(sizes), len(sizes) ** 0.5, 1.0)  # one column of each block is 1, whatever the record
+    return Table(codes, np.asarray(y, dtype=float), codebook, sum(sizes), bounds=bounds)
 
 
 def encode_digits(digits: Codes, sizes: Sequence[int], *, optional: bool) -> tuple[Codebook, Codes]:
@@ -156,4 +167,4 @@ def features_of(table: Table) -> Any:
     count = (book.first[value + 1] - book.first[value]).ravel()
     ones = book.members[runs(book.first[value].ravel(), count)]
     row = np.repeat(np.repeat(np.arange(len(table)), len(book.offset)), count)
-    return csr_array((np.ones(len(row)), (row, ones)), shape=(len(table), book.columns))
+    return csr_array((np.full(len(row), table.scale), (row, ones)), shape=(len(table), book.columns))

@@ -37,3 +37,17 @@ class Out(NamedTuple):
     value: Array  # (k, n)
     over: Matrix
     private: bool
+
+
+class Dynamics(NamedTuple):
+    """How differences between two neighbouring runs of one learner travel through an algorithm, T rounds long.
+
+    x_{t+1} ≤ A_t x_t + b_t G_t, where G_t bounds the difference of the round's gradients, x[point] is the difference at
+    the point where they are taken, and channel c sends a value that differs by x[channels[c]].
+    """
+
+    A: Array  # (T, d, d), ≥ 0; constant once the graph's mixing has settled
+    b: Array  # (T, d), ≥ 0; proportional to (t+1)^-v from then on
+    v: float | None  # None where the step is no power of t: then nothing is known for ever
+    point: int
+    channels: dict[str, int]

@@ -22,7 +22,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Decay, Schedule
-from gossamer.types import Array, Out, Rows
+from gossamer.types import Array, Dynamics, Out, Rows
 
 
 class State(NamedTuple):
@@ -52,6 +52,15 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         z = (1 + rows.R_ii) * x.z + got["z"] if t < rows.settles else x.z  # (9)
         return State(s, theta, z)
 
+    def dynamics(R_ii: float, C_ii: float, m: int, z: Array) -> Dynamics:
+        """δs⁺ ≤ |1+C_ii| δs + λ_t G;  δθ⁺ ≤ |1+R_ii| δθ + (|C_ii| δs + λ_t G)/(m z_t): s⁺ − s = C_ii s + … + λ_t g."""
+        lam = np.array([float(step(t)) for t in range(len(z))])
+        A, b = np.zeros((len(z), 2, 2)), np.empty((len(z), 2))
+        A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii) / (m * z)
+        b[:, 0], b[:, 1] = lam, lam / (m * z)
+        v = step.exponent if isinstance(step, Decay) and isinstance(step.exponent, float) else None
+        return Dynamics(A, b, v, point=1, channels={"s": 0, "theta": 1})
+
     algorithm = Algorithm(
         "ldp_gradient_tracking",
         init,
@@ -60,6 +69,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         noise=noise,
         broken=lambda given: broken_assumption_4(step, given),
         strict=strict,
+        dynamics=dynamics,
         parameters={"step": str(step), "noise": str(noise) if noise is not None else None},
     )
     algorithm.notes(noise)  # a strict algorithm refuses its own schedules at once

@@ -16,8 +16,8 @@ from gossamer.report import draw_network
 def graph(
     source: str = typer.Argument(
         metavar="FILE|NAME",
-        help="A file of 'sender receiver [weight]' lines or a .json file with R and C, or one of: "
-        "paper, ring, exponential, complete, random.",
+        help="A file of 'sender receiver [weight]' lines, learners counted from 0, or a .json file with edges or with "
+        "R and C; or one of: paper, ring, exponential, complete, random.",
     ),
     learners: int | None = typer.Option(None, min=2, help="How many learners a named family has [default: 10]."),
     plot: Path | None = typer.Option(None, help="Draw the network into this .png, .svg or .pdf file."),
@@ -43,5 +43,6 @@ def graph(
             table.add_row(str(i), hears, f"{network.perron[i]:.3f}")
         console.print(table)
     if plot is not None:
-        save_picture(draw_network(network, title=f"{source}: {network!r}"), plot)
+        about = f"{network.m} learners, {len(network.edges())} links, spectral gap {network.spectral_gap:.3f}"
+        save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {plot}")

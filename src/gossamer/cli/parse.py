@@ -30,14 +30,15 @@ def noise_schedule(text: str, learners: int) -> Decay | None:
     return decay([start] * learners, spread.tolist())
 
 
-def names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+def names(given: list[str]) -> list[str]:
+    """['a,b', 'c'] is ['a', 'b', 'c']."""
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
-def column_ranges(text: str | None) -> dict[str, tuple[float, float]]:
-    """'age=0:120,income=0:1e6' declares what a column may hold."""
+def column_ranges(given: list[str]) -> dict[str, tuple[float, float]]:
+    """['age=0:120', 'income=0:1e6'] declares what columns may hold."""
     ranges = {}
-    for part in names(text):
+    for part in given:
         name, _, ends = part.partition("=")
         low_high = _numbers("--range", part, "COLUMN=LOW:HIGH such as age=0:120", ends.split(":"))
         if len(low_high) != 2:

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.cli import parse
 from gossamer.cli.output import check_picture, check_place, fresh_folder, save_picture
 from gossamer.models import LogisticRegression, Model, RidgeRegression, SoftmaxRegression
-from gossamer.networks import Network, read_network
+from gossamer.networks import NAMES, Network, read_network
 from gossamer.simulate import Progress, Record, simulate
 from gossamer.simulate.record import replace_file, write_json
 from gossamer.streams import Stream, from_csv
@@ -31,6 +31,7 @@ from gossamer.streams.csv import classes_in
 from gossamer.types import GossamerError
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
+OWN_STEP, STEPS = "1,0.8", 2000
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
 
@@ -67,17 +68,17 @@ class Settings:
     csv: str | None
     target: str | None
     split_by: str | None
-    categorical: str | None
-    drop: str | None
-    range: str | None
+    categorical: list[str]
+    drop: list[str]
+    range: list[str]
     per_round: int
     model: str | None
     l2: float
     learners: int | None
-    steps: int
+    steps: int | None
     graph: str | None
-    step: str
-    noise: str
+    step: str | None
+    noise: str | None
     strict: bool
     gradient: str
     draw: str
@@ -86,14 +87,39 @@ class Settings:
     evaluate_every: int | None
 
 
+DEFAULTS = Settings(
+    dataset=None,
+    csv=None,
+    target=None,
+    split_by=None,
+    categorical=[],
+    drop=[],
+    range=[],
+    per_round=1,
+    model=None,
+    l2=1e-2,
+    learners=None,
+    steps=None,
+    graph=None,
+    step=None,
+    noise=None,
+    strict=True,
+    gradient=Gradients.history,
+    draw=Draw.random,
+    split=Split.iid,
+    seed=0,
+    evaluate_every=None,
+)
+
+
 def run(
     dataset: Dataset | None = typer.Argument(None, help="The built-in data to learn from."),
     csv: Path | None = typer.Option(None, help="Learn from your own CSV file instead; needs --target."),
     target: str | None = typer.Option(None, help="The CSV column to predict."),
     split_by: str | None = typer.Option(None, help="A CSV column: one learner per value [default: records in turn]."),
-    categorical: str | None = typer.Option(None, help="CSV columns that hold categories: a,b,c."),
-    drop: str | None = typer.Option(None, help="CSV columns to leave out: a,b,c."),
-    range_: str | None = typer.Option(None, "--range", help="What CSV columns may hold: age=0:120,dose=0:5."),
+    categorical: list[str] = typer.Option([], help="CSV columns that hold categories: a,b,c; may be repeated."),
+    drop: list[str] = typer.Option([], help="CSV columns to leave out: a,b,c; may be repeated."),
+    range_: list[str] = typer.Option([], "--range", help="What CSV columns may hold: age=0:120,dose=0:5."),
     per_round: int = typer.Option(1, min=1, help="CSV records that arrive at each learner in a round."),
     model: Kind | None = typer.Option(None, help="The model [default: by the target; logistic for mushrooms]."),
     l2: float = typer.Option(1e-2, help="Ridge penalty l2/2 ‖θ‖²."),
@@ -103,13 +129,19 @@ def run(
         None,
         help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random].",
     ),
-    step: str | None = typer.Option(None, help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP}]."),
+    step: str | None = typer.Option(
+        None, help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, else {OWN_STEP}]."
+    ),
     noise: str | None = typer.Option(
         None,
         help="Laplace scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, ν0,ς_first:ς_last; 0 is none "
         f"[default: {PAPER_NOISE}].",
     ),
-    strict: bool = typer.Option(True, help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½)."),
+    strict: bool = typer.Option(
+        True,
+        help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½); "
+        "the paper's own, the default for mushrooms, do and are run as published.",
+    ),
     gradient: Gradients = typer.Option(Gradients.history, help="Over all records so far, or the newest only."),
     draw: Draw = typer.Option(Draw.random, help="Mushrooms with replacement for ever, or each once."),
     split: Split = typer.Option(Split.iid, help="Mushrooms alike for all, or mostly one class each."),
@@ -131,40 +163,37 @@ def run(
     gossamer run --csv visits.csv --target ill --split-by hospital --categorical ward
     gossamer run --resume gossamer-run                go on after ctrl-C
     """
+    settings = Settings(
+        dataset=dataset.value if dataset else None,
+        csv=str(csv) if csv else None,
+        target=target,
+        split_by=split_by,
+        categorical=parse.names(categorical),
+        drop=parse.names(drop),
+        range=parse.names(range_),
+        per_round=per_round,
+        model=model.value if model else None,
+        l2=l2,
+        learners=learners,
+        steps=steps,
+        graph=graph,
+        step=step,
+        noise=noise,
+        strict=strict,
+        gradient=gradient.value,
+        draw=draw.value,
+        split=split.value,
+        seed=seed,
+        evaluate_every=evaluate_every,
+    )
+    before = None
     if resume is not None:
-        settings, before = _stopped_run(resume, steps)
+        settings, before = _stopped_run(resume, settings, out)
         out = resume
-    else:
-        # The paper's own settings break Assumption 4; they are run as published, and the run says so.
-        published = step is None and noise is None
-        settings = Settings(
-            dataset=dataset.value if dataset else None,
-            csv=str(csv) if csv else None,
-            target=target,
-            split_by=split_by,
-            categorical=categorical,
-            drop=drop,
-            range=range_,
-            per_round=per_round,
-            model=model.value if model else None,
-            l2=l2,
-            learners=learners,
-            steps=steps if steps is not None else 2000,
-            graph=graph,
-            step=step if step is not None else PAPER_STEP,
-            noise=noise if noise is not None else PAPER_NOISE,
-            strict=strict and not published,
-            gradient=gradient.value,
-            draw=draw.value,
-            split=split.value,
-            seed=seed,
-            evaluate_every=evaluate_every,
-        )
-        before = None
-        if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise GossamerError(f"--out {out} exists already: give a new folder, or go on with --resume {out}.")
-        if out is None and json_file is None and plot is None:
-            out = fresh_folder("gossamer-run")
+    elif out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise GossamerError(f"--out {out} exists already: give a new folder, or go on with --resume {out}.")
+    elif out is None and json_file is None and plot is None:
+        out = fresh_folder("gossamer-run")
     for place in (json_file, out / "record.npz" if out else None):
         if place is not None:
             check_place(place)
@@ -173,21 +202,25 @@ def run(
 
     record = _train(settings, before)
     console = Console()
+    if not record.finished and out is None:  # ctrl-C: keep what can be resumed
+        out = fresh_folder("gossamer-run")
     written = _keep(record, settings, json_file, plot, out)
     _show(console, record)
     console.print("Files: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
     if not record.finished:
-        again = f"; go on with: gossamer run --resume {out}" if out else ""
-        console.print(f"Stopped at round {record.t} of {settings.steps}{again}")
+        asked, again = record.config["steps"], f"gossamer run --resume {out}"
+        console.print(f"Stopped at round {record.t} of {asked}; go on with: {again}", soft_wrap=True)
         raise typer.Exit(130)
 
 
 def _train(settings: Settings, before: Record | None) -> Record:
     stream, model, network = _parts(settings)
+    # The paper's own settings break Assumption 4; they are run as published, and the run says so.
+    published = settings.dataset is not None and settings.step is None and settings.noise is None
     algorithm = ldp_gradient_tracking(
-        step=parse.step_schedule(settings.step),
-        noise=parse.noise_schedule(settings.noise, network.m),
-        strict=settings.strict,
+        step=parse.step_schedule(settings.step or (PAPER_STEP if settings.dataset else OWN_STEP)),
+        noise=parse.noise_schedule(settings.noise or PAPER_NOISE, network.m),
+        strict=settings.strict and not published,
     )
     with _watched(model.score) as callback:
         return simulate(
@@ -195,7 +228,7 @@ def _train(settings: Settings, before: Record | None) -> Record:
             network,
             stream,
             model=model,
-            steps=settings.steps,
+            steps=settings.steps if settings.steps is not None else STEPS,
             gradient=settings.gradient,  # type: ignore[arg-type]
             seed=settings.seed,
             evaluate_every=settings.evaluate_every,
@@ -205,28 +238,28 @@ def _train(settings: Settings, before: Record | None) -> Record:
 
 
 def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
-    if (settings.dataset is None) == (settings.csv is None):
-        raise GossamerError(
-            "nothing to learn from: give the dataset 'mushrooms' or --csv FILE --target COLUMN, not both."
-        )
-    network = read_network(settings.graph, settings.learners) if settings.graph is not None else None
-    learners = settings.learners or (network.m if network is not None else 10)
+    if settings.dataset is None and settings.csv is None:
+        raise GossamerError("nothing to learn from: give the dataset 'mushrooms', or --csv FILE --target COLUMN.")
+    if settings.dataset is not None and settings.csv is not None:
+        raise GossamerError(f"two things to learn from, {settings.dataset} and {settings.csv}: give one.")
+    own_graph = None if settings.graph is None or settings.graph in NAMES else read_network(settings.graph)
+    learners = settings.learners or (own_graph.m if own_graph is not None else 10)
     if settings.csv is not None:
         stream, model = _from_csv(settings, learners)
     else:
         if settings.model not in (None, Kind.logistic):
-            raise GossamerError(
-                f"--model {settings.model}: the mushrooms have two classes; leave it out or use logistic."
-            )
+            raise GossamerError(f"--model {settings.model}: the mushrooms have two classes; use logistic.")
         stream = datasets.mushrooms(learners, settings.seed, settings.draw, settings.split)  # type: ignore[arg-type]
         model = LogisticRegression(settings.l2)
-    if network is None:
-        network = read_network("paper" if stream.learners == 10 else "random", stream.learners)
-    return stream, model, network
+    default = "paper" if stream.learners == 10 else "random"
+    return stream, model, read_network(settings.graph or default, stream.learners)
 
 
 def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
     assert settings.csv is not None
+    for option, value, default in (("--draw", settings.draw, Draw.random), ("--split", settings.split, Split.iid)):
+        if value != default:
+            raise GossamerError(f"{option} {value} is for the mushrooms: leave it out; a CSV's records come in order.")
     if settings.target is None:
         raise GossamerError(f"--csv {settings.csv} needs --target: name the column to predict.")
     classes, numeric = classes_in(settings.csv, settings.target)
@@ -242,29 +275,41 @@ def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
         learners,
         split_by=settings.split_by,
         per_round=settings.per_round,
-        categorical=parse.names(settings.categorical),
-        drop=parse.names(settings.drop),
+        categorical=settings.categorical,
+        drop=settings.drop,
         ranges=parse.column_ranges(settings.range),
         regression=kind is Kind.ridge,
     )
+    if settings.learners is not None and stream.learners != settings.learners:
+        raise GossamerError(
+            f"--split-by {settings.split_by} names {stream.learners} learners and --learners is {settings.learners}: "
+            "leave --learners out."
+        )
     if kind is Kind.softmax:
         return stream, SoftmaxRegression(classes, settings.l2)
     return stream, LogisticRegression(settings.l2) if kind is Kind.logistic else RidgeRegression(settings.l2)
 
 
-def _stopped_run(folder: Path, steps: int | None) -> tuple[Settings, Record]:
+def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Settings, Record]:
+    """The settings and record of a stopped run; of what is given beside --resume only --steps may be set."""
     try:
         stored = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         settings = Settings(**{field.name: stored[field.name] for field in fields(Settings)})
     except (OSError, ValueError, KeyError, TypeError):
         raise GossamerError(
-            f"--resume {folder}: no run of gossamer there; give the --out folder of a stopped run."
+            f"--resume {folder}: no run of gossamer there; give a stopped run's --out folder."
         ) from None
+    for field in fields(Settings):
+        if field.name != "steps" and getattr(given, field.name) != getattr(DEFAULTS, field.name):
+            option = field.name.replace("_", "-")
+            raise GossamerError(f"--resume goes on with the settings of {folder}: leave {option} out, or start anew.")
+    if out is not None:
+        raise GossamerError(f"--resume {folder} goes on in that folder: leave --out out.")
     record = Record.load(folder / "record")
-    wanted = steps if steps is not None else settings.steps
+    wanted = given.steps if given.steps is not None else record.config["steps"]
     if wanted <= record.t:
         raise GossamerError(f"--resume {folder}: its {record.t} rounds are done; ask for more with --steps.")
-    return Settings(**{**asdict(settings), "steps": wanted}), record
+    return replace(settings, steps=wanted), record
 
 
 @contextmanager
@@ -316,9 +361,10 @@ def _show(console: Console, record: Record) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
     for name in (record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", "ε"):
         table.add_column(name, justify="right")
-    for i, row in enumerate(record.learners):
+    names = record.config["stream"].get("names") or range(len(record.learners))
+    for name, row in zip(names, record.learners, strict=True):
         numbers = (f"{row.accuracy:.4f}", f"{row.tracking_error:.4g}", f"{row.optimality_gap:.4g}")
-        table.add_row(str(i), *numbers, "not private")
+        table.add_row(str(name), *numbers, "not private")
     last = record.history[-1]
     mean = (f"{last.accuracy:.4f}", f"{last.tracking_error:.4g}", f"{last.optimality_gap:.4g}")
     table.add_section()

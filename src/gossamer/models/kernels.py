@@ -12,7 +12,7 @@ times as long. A learner with fewer codes than the tables have entries is read d
 
 from __future__ import annotations
 
-from math import exp, factorial, floor
+from math import exp, factorial, floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -33,16 +33,28 @@ def _fast(function: Any) -> Any:
 
 
 @_fast
-def to_weights(kind, margins, labels, bits, powers):  # type: ignore[no-untyped-def]
-    """Margins to dl/dmargin, in place; `powers` shows the memory of `bits` as float64.
+def to_weights(kind, margins, labels, limits, bits, powers):  # type: ignore[no-untyped-def]
+    """Margins to dl/dmargin, in place, none beyond its limit where there are limits: clipping, as ‖∇l‖ = |w| ‖a‖."""
+    if kind == SQUARED:
+        for k in range(len(margins)):
+            margins[k] -= labels[k]
+    else:
+        to_logistic_weights(margins, labels, bits, powers)
+    if len(limits):
+        for k in range(len(margins)):
+            if margins[k] > limits[k]:
+                margins[k] = limits[k]
+            if margins[k] < -limits[k]:
+                margins[k] = -limits[k]
+
+
+@_fast
+def to_logistic_weights(margins, labels, bits, powers):  # type: ignore[no-untyped-def]
+    """Margins to 1/(1+e^-margin) − label, in place; `powers` shows the memory of `bits` as float64.
 
     The exponential is written out because the C library's is one call a record, and these loops are SIMD:
     e^x = 2^n e^r with n = round(x/ln 2), |r| ≤ ln 2/2, and Taylor's polynomial of degree 13, exact to 4e-18 there.
     """
-    if kind == SQUARED:
-        for k in range(len(margins)):
-            margins[k] -= labels[k]
-        return
     for k in range(len(margins)):
         x = -margins[k]
         if x > 700.0:
@@ -61,7 +73,7 @@ def to_weights(kind, margins, labels, bits, powers):  # type: ignore[no-untyped-
 
 
 @_fast
-def dense_scalar(rows, labels, start, filled, theta, kind, l2, grad):  # type: ignore[no-untyped-def]
+def dense_scalar(rows, labels, limits, start, filled, theta, kind, l2, grad):  # type: ignore[no-untyped-def]
     n = rows.shape[1]
     margins, bits = np.empty(CHUNK), np.empty(CHUNK, np.int64)
     powers = bits.view(np.float64)
@@ -76,7 +88,7 @@ def dense_scalar(rows, labels, start, filled, theta, kind, l2, grad):  # type: i
                 for c in range(n):
                     margin += row[c] * point[c]
                 margins[k] = margin
-            to_weights(kind, margins[:count], labels[first:], bits, powers)
+            to_weights(kind, margins[:count], labels[first:], limits[first:], bits, powers)
             whole = count - count % 4  # four records a time share one pass over the gradient
             for k in range(0, whole, 4):
                 for c in range(n):
@@ -92,7 +104,7 @@ def dense_scalar(rows, labels, start, filled, theta, kind, l2, grad):  # type: i
 
 
 @_fast
-def coded_scalar(codes, labels, book, start, filled, theta, kind, l2, grad):  # type: ignore[no-untyped-def]
+def coded_scalar(codes, labels, limits, book, start, filled, theta, kind, l2, grad):  # type: ignore[no-untyped-def]
     slots, values = codes.shape[0], len(book.first) - 1
     margins, bits = np.empty(CHUNK), np.empty(CHUNK, np.int64)
     powers, sums, bins = bits.view(np.float64), np.empty(values), np.empty(values)
@@ -120,7 +132,7 @@ def coded_scalar(codes, labels, book, start, filled, theta, kind, l2, grad):  # 
                         v = book.offset[g] + run[k]
                         for p in range(book.first[v], book.first[v + 1]):
                             margins[k] += point[book.members[p]]
-            to_weights(kind, margins[:count], labels[first:], bits, powers)
+            to_weights(kind, margins[:count], labels[first:], limits[first:], bits, powers)
             for g in range(slots):
                 run, table = codes[g, first : first + count], bins[book.offset[g] :]
                 if folded:
@@ -141,8 +153,8 @@ def coded_scalar(codes, labels, book, start, filled, theta, kind, l2, grad):  # 
 
 
 @_fast
-def to_softmax_weights(margins, label):  # type: ignore[no-untyped-def]
-    """Margins to p − e_label, in place."""
+def to_softmax_weights(margins, label, limit, order):  # type: ignore[no-untyped-def]
+    """Margins to p − e_label, in place, scaled back to the limit, where there is one, in the L1 or L2 norm."""
     top = margins[0]
     for k in range(1, len(margins)):
         top = max(top, margins[k])
@@ -153,10 +165,17 @@ def to_softmax_weights(margins, label):  # type: ignore[no-untyped-def]
     for k in range(len(margins)):
         margins[k] /= total
     margins[int(label)] -= 1.0
+    if len(limit):
+        norm = 0.0
+        for k in range(len(margins)):
+            norm += abs(margins[k]) if order == 1 else margins[k] ** 2
+        norm = norm if order == 1 else sqrt(norm)
+        if norm > limit[0]:
+            margins *= limit[0] / norm
 
 
 @_fast
-def dense_softmax(rows, labels, start, filled, theta, l2, grad):  # type: ignore[no-untyped-def]
+def dense_softmax(rows, labels, limits, start, filled, theta, order, l2, grad):  # type: ignore[no-untyped-def]
     """theta and grad are (m, n, K)."""
     n, classes = theta.shape[1:]
     margins = np.empty(classes)
@@ -168,7 +187,7 @@ def dense_softmax(rows, labels, start, filled, theta, l2, grad):  # type: ignore
             for c in range(n):
                 for k in range(classes):
                     margins[k] += rows[r, c] * theta[i, c, k]
-            to_softmax_weights(margins, labels[r])
+            to_softmax_weights(margins, labels[r], limits[r : r + 1], order)
             margins *= share
             for c in range(n):
                 for k in range(classes):
@@ -176,7 +195,7 @@ def dense_softmax(rows, labels, start, filled, theta, l2, grad):  # type: ignore
 
 
 @_fast
-def coded_softmax(codes, labels, book, start, filled, theta, l2, grad):  # type: ignore[no-untyped-def]
+def coded_softmax(codes, labels, limits, book, start, filled, theta, order, l2, grad):  # type: ignore[no-untyped-def]
     """theta and grad are (m, n, K)."""
     slots, classes = codes.shape[0], theta.shape[2]
     margins = np.empty(classes)
@@ -190,7 +209,7 @@ def coded_softmax(codes, labels, book, start, filled, theta, l2, grad):  # type:
                 for p in range(book.first[v], book.first[v + 1]):
                     for k in range(classes):
                         margins[k] += theta[i, book.members[p], k]
-            to_softmax_weights(margins, labels[r])
+            to_softmax_weights(margins, labels[r], limits[r : r + 1], order)
             margins *= share
             for g in range(slots):
                 v = book.offset[g] + codes[g, r]

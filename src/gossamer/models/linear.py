@@ -11,15 +11,18 @@ weights move when the margins do, and `quality`: the share predicted right, or R
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
 from gossamer.models import kernels
+from gossamer.models.bounds import Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient, Memory
-from gossamer.records import Table
+from gossamer.records import FeatureBounds, Table, features_of
 from gossamer.types import Array, GossamerError, Integers
 
 
@@ -29,6 +32,8 @@ class Model(Protocol):
     @property
     def l2(self) -> float: ...
     @property
+    def clip(self) -> Clip | None: ...
+    @property
     def outputs(self) -> int: ...
     @property
     def score(self) -> str: ...
@@ -37,6 +42,7 @@ class Model(Protocol):
     def weights(self, margins: Array, labels: Array) -> Array: ...
     def curve(self, margins: Array, moved: Array) -> Array: ...
     def quality(self, margins: Array, labels: Array, share: Array) -> Array: ...
+    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach: ...
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory: ...
 
 
@@ -45,6 +51,7 @@ class LogisticRegression:
     """Two classes, labelled 0 and 1."""
 
     l2: float = 0.0
+    clip: Clip | None = None
     outputs = 1
     score = "accuracy"
 
@@ -72,6 +79,9 @@ class LogisticRegression:
         value: Array = share @ ((margins[..., 0] > 0) == labels[:, None])
         return value
 
+    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+        return reach(1.0, 0.25, features, self.clip, norm, "LogisticRegression")
+
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=kernels.LOGISTIC)
 
@@ -81,6 +91,7 @@ class RidgeRegression:
     """Least squares; real labels."""
 
     l2: float = 0.0
+    clip: Clip | None = None
     outputs = 1
     score = "R²"
 
@@ -107,6 +118,9 @@ class RidgeRegression:
         value: Array = 1 - share @ (margins[..., 0] - labels[:, None]) ** 2 / spread
         return value
 
+    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+        return reach(math.inf, 1.0, features, self.clip, norm, "RidgeRegression")
+
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=kernels.SQUARED)
 
@@ -117,6 +131,7 @@ class SoftmaxRegression:
 
     classes: int
     l2: float = 0.0
+    clip: Clip | None = None
     score = "accuracy"
 
     def __post_init__(self) -> None:
@@ -150,6 +165,9 @@ class SoftmaxRegression:
         value: Array = share @ (margins.argmax(axis=2) == labels[:, None])
         return value
 
+    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+        return reach(2.0 if norm == 1 else math.sqrt(2), 0.5, features, self.clip, norm, "SoftmaxRegression")
+
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=None)
 
@@ -164,17 +182,46 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
         (True, True): kernels.coded_softmax,
     }[table.codebook is not None, kind is None]
     book = () if table.codebook is None else (table.codebook,)
+    clip, scale = model.clip, table.scale
+    if clip is not None and clip.per == "round" and keep == "history":
+        raise GossamerError("clipping per round needs gradient='latest': use it, or clip per record.")
+    each = clip is not None and clip.per == "record"
+    order = clip.norm if clip is not None else 2
 
     def gradient(memory: Memory, theta: Array) -> Array:
+        # Coded features are 0 or 1 to the kernel; with features 0 or σ, f(σθ) has the gradient σ f'(σθ).
+        point = theta * scale if scale != 1 else theta
+        l2 = 0.0 if clip is not None and clip.per == "round" else model.l2 / scale**2
         grad = np.empty_like(theta)
-        records = (memory.rows, memory.labels, *book, memory.start, memory.filled)
+        records = (memory.rows, memory.labels, memory.limits, *book, memory.start, memory.filled)
         if kind is None:
-            kernel(*records, _by_class(theta, model), model.l2, _by_class(grad, model))
+            kernel(*records, _by_class(point, model), order, l2, _by_class(grad, model))
         else:
-            kernel(*records, theta, kind, model.l2, grad)
+            kernel(*records, point, kind, l2, grad)
+        if scale != 1:
+            grad *= scale
+        if clip is not None and clip.per == "round":
+            norms = np.linalg.norm(grad, clip.norm, axis=1, keepdims=True)
+            grad = grad * np.minimum(1.0, clip.c / np.maximum(norms, 1e-300)) + model.l2 * theta
         return grad
 
-    return Memory(keep, room, table.rows.shape[1], table.rows.dtype, table.codebook, gradient)
+    def limits(rows: NDArray[Any]) -> Array:
+        """How large the weights' norm may be for ‖a‖ ‖w‖ ≤ c."""
+        assert clip is not None
+        norms = row_norms(replace(table, rows=rows, labels=np.zeros(len(rows))), clip.norm)
+        return clip.c / np.maximum(norms, 1e-300)
+
+    shape = (table.rows.shape[1], table.rows.dtype)
+    return Memory(keep, room, *shape, table.codebook, gradient, limits if each else None)
+
+
+def row_norms(table: Table, norm: Norm) -> Array:
+    """‖a‖ of every record."""
+    features = features_of(table)
+    if table.codebook is None:
+        return np.asarray(np.linalg.norm(features, norm, axis=1))
+    ones = np.diff(features.indptr)
+    return np.asarray(table.scale * ones ** (1 / norm))
 
 
 def _by_class(theta: Array, model: Model) -> Array:

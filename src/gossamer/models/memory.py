@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.records import Batch, Codebook, runs
 from gossamer.types import Array, GossamerError, Integers
@@ -22,7 +23,8 @@ Gradient = Literal["history", "latest"]
 class Memory:
     """Records of k learners and a linear model's gradients over them.
 
-    `gradient(memory, theta)` is the model's; `room` says how many records of each learner to expect.
+    `gradient(memory, theta)` is the model's, `limits(rows)` how large a record's weights may get where it clips each;
+    `room` says how many records of each learner to expect.
     """
 
     def __init__(
@@ -33,11 +35,12 @@ class Memory:
         dtype: Any,
         codebook: Codebook | None,
         gradient: Callable[[Memory, Array], Array],
+        limits: Callable[[NDArray[Any]], Array] | None,
     ) -> None:
         if keep not in ("history", "latest"):
             raise GossamerError(f"gradient={keep!r}: expected 'history' (all records so far) or 'latest'.")
         self.keep, self.codebook = keep, codebook
-        self._gradient = gradient
+        self._gradient, self._limits_of = gradient, limits
         self.filled = np.zeros(len(room), dtype=np.int64)
         self._width, self._dtype = width, dtype
         self._make_room(np.maximum(room, 1))
@@ -56,6 +59,8 @@ class Memory:
         else:
             self.rows[:, place] = batch.rows.T
         self.labels[place] = batch.labels
+        if self._limits_of is not None:
+            self.limits[place] = self._limits_of(batch.rows)
         self.filled = self.filled + batch.counts
 
     def gradient(self, theta: Array) -> Array:
@@ -69,13 +74,16 @@ class Memory:
         shape = (total, self._width) if self.codebook is None else (self._width, total)
         self.rows = np.empty(shape, dtype=self._dtype)
         self.labels = np.empty(total)
+        self.limits = np.empty(total if self._limits_of is not None else 0)
 
     def _grow(self, needed: Integers) -> None:
-        rows, labels, start = self.rows, self.labels, self.start
+        rows, labels, limits, start = self.rows, self.labels, self.limits, self.start
         self._make_room(np.maximum(2 * self._room, needed))
         for i, count in enumerate(self.filled):
             old, new = slice(start[i], start[i] + count), slice(self.start[i], self.start[i] + count)
             self.labels[new] = labels[old]
+            if self._limits_of is not None:
+                self.limits[new] = limits[old]
             if self.codebook is None:
                 self.rows[new] = rows[old]
             else:

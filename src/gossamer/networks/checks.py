@@ -74,7 +74,7 @@ def _check_diagonal(name: str, M: csr_array) -> None:
         edge = f"j→{idle}" if name == "R" else f"{idle}→j"
         raise GossamerError(
             f"learner {idle} {verb} nothing over {name} ({name}[{idle}, {idle}] = 0), expected at least one neighbour: "
-            f"add an edge {edge} {to} another learner j."
+            f"add an edge {edge} {to} another learner j (learners are counted from 0)."
         )
 
 

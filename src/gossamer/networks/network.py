@@ -36,6 +36,7 @@ class Network:
             )
         check_assumption_1(pull, push)
         self._R, self._C = pull, push
+        self._own_weights: Array | None = None
 
     # -- how to make one ------------------------------------------------------------------------------------------
 
@@ -125,7 +126,15 @@ class Network:
 
     @cached_property
     def settles(self) -> float:
+        """The round from which (I+R)^t, and with it every eigenvector estimate, no longer changes in float64."""
         return spectrum.settling_round(self._R)
+
+    def own_weights(self, steps: int) -> Array:
+        """(steps, m) of [z_{i,t}]_i, the diagonal of (I+R)^t: known from the graph alone."""
+        if self._own_weights is None or len(self._own_weights) < min(steps, self.settles):
+            self._own_weights = spectrum.diagonal_of_powers(self._R, int(min(steps, self.settles)))
+        known = self._own_weights[:steps]
+        return np.vstack([known, np.repeat(known[-1:], steps - len(known), axis=0)])
 
     def edges(self, over: Matrix = "R") -> list[tuple[int, int, float]]:
         """(sender, receiver, weight) of every link."""

@@ -61,6 +61,16 @@ def settling_round(R: csr_array) -> float:
     return exponent + 1
 
 
+def diagonal_of_powers(R: csr_array, steps: int) -> Array:
+    """(steps + 1, m): the diagonal of (I+R)^t for t = 0 … steps."""
+    m = R.shape[0]
+    power, found = np.eye(m), np.empty((steps + 1, m))
+    for t in range(steps + 1):
+        found[t] = power.diagonal()
+        power = power + R @ power  # as z does, (9)
+    return found
+
+
 def _settled(power: Array) -> bool:
     top = power.max(axis=0)
     return bool((top - power.min(axis=0) <= top * 2.0**-48).all())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 ERRORS = {
@@ -28,8 +28,8 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         if np.isfinite(shown).any():
             errors.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
     errors.set_yscale("log")
-    errors.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
-    errors.yaxis.set_major_formatter(LogFormatter())
+    errors.yaxis.set_minor_formatter(FuncFormatter(_few_minor_labels))
+    errors.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     errors.set_title("Errors", loc="left", fontsize=10)
     errors.legend(frameon=False, fontsize=8)
     quality.plot(history["t"], history["accuracy"], color="#196f3d", linewidth=1.8)
@@ -42,6 +42,7 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         textcoords="offset points",
         ha="right",
         color="#196f3d",
+        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
     )
     for axes in (errors, quality):
         _plain_axes(axes)
@@ -51,6 +52,11 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         lines = [line for sentence in caption for line in textwrap.wrap(sentence, 150)]
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#555555")
     return figure
+
+
+def _few_minor_labels(value: float, _: object) -> str:
+    """2 and 5 of every decade: enough to read a value off, few enough not to collide."""
+    return f"{value:g}" if f"{value:.0e}"[0] in "25" else ""
 
 
 def _plain_axes(axes: Axes) -> None:

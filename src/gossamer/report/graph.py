@@ -16,7 +16,7 @@ def draw_network(network: Network, title: str = "") -> Figure:
     axes = figure.subplots()
     angle = np.pi / 2 - 2 * np.pi * np.arange(m) / m
     place = np.column_stack([np.cos(angle), np.sin(angle)])
-    size = np.clip(5200 / m, 6, 620) * np.sqrt(u / u.max())
+    size = np.clip(9000 / m, 6, 620) * np.sqrt(u / u.max()).clip(0.45)
     links = network.edges()
     fade = float(np.clip(40 / len(links), 0.05, 0.75))
     for j, i, _ in links:

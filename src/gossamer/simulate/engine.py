@@ -61,6 +61,8 @@ def simulate(
     callback        called after every round; a true answer stops the run, whose record can be resumed
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
+    if evaluate_every is None and resume is not None:
+        evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
     _check_run(network, stream, steps, gradient, every, seed)
     if privacy is None and algorithm.noise is not None:

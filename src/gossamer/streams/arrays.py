@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.records import Table, binary_table, dense_table
+from gossamer.records import FeatureBounds, Table, binary_table, dense_table
 from gossamer.streams.stream import OnePass
 from gossamer.types import GossamerError
 
 
 def from_arrays(
-    X: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[ArrayLike], per_round: int | Sequence[int] = 1
+    X: ArrayLike | Sequence[ArrayLike],
+    y: ArrayLike | Sequence[ArrayLike],
+    per_round: int | Sequence[int] = 1,
+    *,
+    ranges: tuple[ArrayLike, ArrayLike] | None = None,
+    outside: Literal["refuse", "clip"] = "refuse",
 ) -> OnePass:
     """A stream of the records X with labels y.
 
     X has shape (m, T, n): learner i receives X[i, t] in round t; or is a list of m arrays (T_i, n), of any lengths.
     `per_round` records arrive at a time, one number for all learners or one for each. When a learner's records have
     run out it goes on with those it has. Features that are all 0 or 1 are packed, so that work goes by non-zeros.
+
+    `ranges` = (low, high), numbers or one per feature, declares what features may be; privacy is accounted from it, so
+    every record is checked, and what lies outside refused or clipped.
     """
     features = [_numbers(f"X[{i}]", part, 2) for i, part in enumerate(X)]  # type: ignore[arg-type]
     labels = [_numbers(f"y[{i}]", part, 1) for i, part in enumerate(y)]  # type: ignore[arg-type]
@@ -39,13 +48,36 @@ def from_arrays(
             )
     ends = np.cumsum([len(b) for b in labels])
     order = [np.arange(end - len(b), end) for b, end in zip(labels, ends, strict=True)]
-    return OnePass(table_of(np.concatenate(features), np.concatenate(labels)), order, per_round)
+    together = np.concatenate(features)
+    bounds = None
+    if ranges is not None:
+        together, bounds = _within(together, ranges, outside)
+    return OnePass(table_of(together, np.concatenate(labels), bounds), order, per_round)
 
 
-def table_of(X: NDArray[Any], y: NDArray[Any]) -> Table:
+def table_of(X: NDArray[Any], y: NDArray[Any], bounds: FeatureBounds | None = None) -> Table:
     """Codes where all features are 0 or 1, dense rows otherwise."""
     binary = bool(((X == 0) | (X == 1)).all()) and X.size > 0
-    return binary_table(X, y) if binary else dense_table(X, y)
+    return replace(binary_table(X, y) if binary else dense_table(X, y), bounds=bounds)
+
+
+def _within(X: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str) -> tuple[NDArray[Any], FeatureBounds]:
+    """Every record checked against the declared ranges, and the norms that these allow."""
+    low, high = (np.broadcast_to(np.asarray(end, dtype=float), X.shape[1:]) for end in ranges)
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
+        raise GossamerError("ranges=(low, high): expected finite numbers with low ≤ high for every feature.")
+    if outside not in ("refuse", "clip"):
+        raise GossamerError(f"outside={outside!r}: expected 'refuse' or 'clip'.")
+    beyond = (low > X) | (high < X)
+    if outside == "refuse" and beyond.any():
+        r, c = np.argwhere(beyond)[0]
+        raise GossamerError(
+            f"record {r} has {X[r, c]:g} in feature {c}, outside the declared range {low[c]:g} to {high[c]:g}: "
+            "correct it, widen the range, or say outside='clip'."
+        )
+    largest = np.maximum(np.abs(low), np.abs(high))
+    bounds = FeatureBounds(float(largest.sum()), float(np.sqrt((largest**2).sum())), float(largest.max()))
+    return np.clip(X, low, high), bounds
 
 
 def _numbers(name: str, given: ArrayLike, dimensions: int) -> NDArray[Any]:

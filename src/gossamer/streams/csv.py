@@ -62,8 +62,10 @@ def from_csv(
     if regression and target not in (ranges or {}):
         guessed.append(target)
     order = _round_robin(records, learners) if split_by is None else _one_per_value(cells.column(split_by))
-    description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features}
-    return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, _notes(guessed))
+    names = [f"{i}" for i in range(learners)] if split_by is None else np.unique(cells.column(split_by)).tolist()
+    description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features, "names": names}
+    notes = _notes(guessed) if regression else [_classes(cells, target), *_notes(guessed)]
+    return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, notes)
 
 
 def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
@@ -109,6 +111,8 @@ def _read(path: Path) -> _Cells:
         what = "is empty" if not rows else "has a header but no records"
         raise GossamerError(f"{path} {what}: expected a header line and at least one record.")
     header = rows[0][1]
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise GossamerError(f"{path} has the one column {header[0]!r}: its values must be separated by commas.")
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise GossamerError(f"{path} has two columns called {twice!r}: rename one.")
@@ -135,7 +139,8 @@ def _numbers(cells: _Cells, name: str) -> Array:
         raise GossamerError(
             f"{cells.path}, line {cells.lines[k]}: {str(cells.column(name)[k])!r} in column {name!r} "
             "is not a finite number; "
-            f"correct it, or use --categorical {name} if the column holds categories."
+            f"correct it, use --categorical {name} if the column holds categories, --split-by {name} if it names the "
+            f"learners, or --drop {name}."
         )
     return np.array(values, dtype=float)
 
@@ -172,9 +177,12 @@ def _one_hot(cells: _Cells, name: str) -> Array:
 
 
 def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, tuple[float, float]]) -> Array:
-    if regression:
-        return _scaled(cells, target, ranges.get(target))[0][:, 0]
     column = cells.column(target)
+    if regression:
+        words = [str(cell) for cell in column if _number(cell) is None]
+        if words:
+            raise GossamerError(f"column {target!r} holds {words[0]!r} and a regression needs numbers: change --model.")
+        return _scaled(cells, target, ranges.get(target))[0][:, 0]
     numbers = [_number(cell) for cell in column]
     keys = column if None in numbers else np.array(numbers)  # sort 2 before 10
     classes, labels = np.unique(keys, return_inverse=True)
@@ -184,6 +192,12 @@ def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, t
             "name another target, or add records of another class."
         )
     return labels.astype(float)
+
+
+def _classes(cells: _Cells, target: str) -> str:
+    names, counts = np.unique(cells.column(target), return_counts=True)
+    shown = ", ".join(f"{name} ({count})" for name, count in zip(names[:6], counts[:6], strict=True))
+    return f"Classes of {target}: {shown}{', …' if len(names) > 6 else ''}."
 
 
 def _round_robin(records: int, learners: int) -> list[Integers]:
@@ -206,5 +220,5 @@ def _notes(guessed: Sequence[str]) -> list[str]:
         return []
     named = ", ".join(guessed[:4]) + (", …" if len(guessed) > 4 else "")
     return [
-        f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them to be private."
+        f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them with --range."
     ]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Literal
 
 import numpy as np
 
-from gossamer.records import Table, one_hot_table
+from gossamer.records import FeatureBounds, Table, one_hot_table
 from gossamer.streams.stream import Draws, OnePass
 from gossamer.types import Array, GossamerError, Integers
 
@@ -30,6 +31,7 @@ def mushrooms(
     draw: Literal["random", "once"] = "random",
     split: Literal["iid", "by-class"] = "iid",
     stalk_root: bool = True,
+    rows: Literal["raw", "l1", "l2"] = "raw",
 ) -> Draws | OnePass:
     """One mushroom a learner and round; label 1 is poisonous.
 
@@ -38,6 +40,7 @@ def mushrooms(
     split="iid"       every learner sees the same mixture
     split="by-class"  the first half of the learners see mostly edible ones, the others mostly poisonous ones (9 in 10)
     stalk_root        117 one-hot columns; False: the 112 of the LIBSVM version
+    rows              features 0 and 1, or scaled so that every mushroom has ‖a‖₁ = 1 or ‖a‖₂ = 1
     """
     if not 2 <= learners <= 4062:
         raise GossamerError(
@@ -47,9 +50,11 @@ def mushrooms(
         raise GossamerError(f"mushrooms(draw={draw!r}): expected 'random' or 'once'.")
     if split not in ("iid", "by-class"):
         raise GossamerError(f"mushrooms(split={split!r}): expected 'iid' or 'by-class'.")
-    table = load(stalk_root)
+    if rows not in ("raw", "l1", "l2"):
+        raise GossamerError(f"mushrooms(rows={rows!r}): expected 'raw', 'l1' or 'l2'.")
+    table = _scaled(load(stalk_root), rows)
     rng = np.random.default_rng(seed)
-    description = {"dataset": "mushrooms", "draw": draw, "split": split, "columns": table.columns}
+    description = {"dataset": "mushrooms", "draw": draw, "split": split, "columns": table.columns, "rows": rows}
     if split == "by-class":
         pools = _by_class(table.labels, learners, rng)
     elif draw == "once":
@@ -76,6 +81,14 @@ def load(stalk_root: bool = True) -> Table:
         categories = np.delete(categories, STALK_ROOT, axis=1)
     names, digits = zip(*(np.unique(column, return_inverse=True) for column in categories.T), strict=True)
     return one_hot_table(np.stack(digits, axis=1).astype(np.uint8), [len(n) for n in names], labels)
+
+
+def _scaled(table: Table, rows: str) -> Table:
+    assert table.bounds is not None
+    if rows == "raw":
+        return table
+    scale = 1 / (table.bounds.l1 if rows == "l1" else table.bounds.l2)
+    return replace(table, scale=scale, bounds=FeatureBounds(*(scale * norm for norm in table.bounds)))
 
 
 def _by_class(labels: Array, learners: int, rng: np.random.Generator) -> list[Integers]:

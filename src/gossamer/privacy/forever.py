@@ -1,0 +1,109 @@
+"""Budgets without a horizon: a finite part, computed, and a tail, proved.
+
+From round T on, A is constant and b_t = b_T ((T+1)/(t+1))^v. With M = A + b_T (L+r) e_pointᵀ ≥ every later step's
+matrix:
+
+**History.** If x_T ≤ a φ_T with φ_t = (t+1)^−(1+v) and (q I − M) a ≥ β, where q = ((T+1)/(T+2))^(1+v) ≤ φ_{t+1}/φ_t and
+β = b_T (T+1)^v 2c/N, then x_t ≤ a φ_t for all t ≥ T: one step gives M a φ_t + β φ_t ≤ q a φ_t ≤ a φ_{t+1}. Such an a is
+s (q I − M)⁻¹ β with s ≥ 1 as large as x_T asks, whenever M's spectral radius is below q. The rest of the budget is then
+
+    Laplace   Σ_{t≥T} x_t (t+1)^ς/ν0 ≤ a/ν0 Σ_{t≥T} (t+1)^−(1+v−ς)             finite iff ς < v
+    Gaussian  Σ_{t≥T} (x_t (t+1)^ς/σ0)² ≤ (a/σ0)² Σ_{t≥T} (t+1)^−2(1+v−ς)       finite iff ς < v + ½
+
+and Σ_{t≥T} (t+1)^−p ≤ (T+1)^−p + (T+1)^(1−p)/(p−1).
+
+**Latest.** A record replaced in round k is an impulse, and the rest of its cost after round T is a linear form of x_T,
+at most (T+1)^ς q̄ᵀx with q̄ = w̄ + g Mᵀ q̄, g = ((T+2)/(T+1))^ς: it satisfies q̄ (t+1)^ς ≥ w_t + M_tᵀ q̄ (t+2)^ς for
+every t ≥ T. (Squared: a quadratic form with Q = W̄ + g² Mᵀ Q M.) A record replaced after T costs at most what the
+same bound gives at k = T, because λ_k (k+2)^ς does not grow when ς ≤ v.
+
+Where there is no Lipschitz constant, or the recursion does not contract, nothing is proved and the answer is ∞.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+
+from gossamer.privacy.recursion import GradientBound, backward, charges, sensitivities
+from gossamer.types import Array, Dynamics
+
+
+def worst_case_for_ever(
+    dynamics: Dynamics, bound: GradientBound, initial: Array, exponent: Array, *, history: bool, squared: bool
+) -> float:
+    """The largest sum of charges without a horizon; weights are (t+1)^exponent / initial in each component of x.
+
+    `dynamics` has to reach beyond the round at which the graph's mixing settles.
+    """
+    v, T = dynamics.v, len(dynamics.b) - 1
+    if v is None or not math.isfinite(bound.L):
+        return math.inf
+    slope = bound.L + bound.ridge
+    M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * slope
+    part = Dynamics(dynamics.A[:T], dynamics.b[:T], v, dynamics.point, dynamics.channels)
+    weights = (np.arange(1, T + 1)[:, None]) ** exponent / initial
+    if history:
+        return _history(part, dynamics, bound, M, weights, initial, exponent, squared)
+    return _latest(part, dynamics, bound, M, weights, slope, squared, initial, exponent)
+
+
+def _radius(M: Array) -> float:
+    return float(np.abs(np.linalg.eigvals(M)).max())
+
+
+def _history(
+    part: Dynamics,
+    dynamics: Dynamics,
+    bound: GradientBound,
+    M: Array,
+    weights: Array,
+    initial: Array,
+    exponent: Array,
+    squared: bool,
+) -> float:
+    assert dynamics.v is not None
+    T, v = len(part.b), dynamics.v
+    q = ((T + 1) / (T + 2)) ** (1 + v)
+    powers = (2 if squared else 1) * (1 + v - exponent)
+    if _radius(M) >= q or (powers <= 1).any():
+        return math.inf
+    x = sensitivities(dynamics, bound, True)
+    beta = dynamics.b[T] * (T + 1) ** v * 2 * bound.c / bound.records
+    a = np.linalg.solve(q * np.eye(len(M)) - M, beta)
+    phi = (T + 1.0) ** -(1 + v)
+    a *= max(1.0, float((x[T] / (a * phi)).max()))
+    tail = (a / initial) ** (2 if squared else 1) * ((T + 1) ** -powers + (T + 1) ** (1 - powers) / (powers - 1))
+    return float(charges(x[:T], weights, squared).sum() + tail.sum())
+
+
+def _latest(
+    part: Dynamics,
+    dynamics: Dynamics,
+    bound: GradientBound,
+    M: Array,
+    weights: Array,
+    slope: float,
+    squared: bool,
+    initial: Array,
+    exponent: Array,
+) -> float:
+    assert dynamics.v is not None
+    T, top = len(part.b), float(exponent.max())
+    if top > dynamics.v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
+        return math.inf
+    g = ((T + 2) / (T + 1)) ** top
+    w = (T + 1) ** (exponent - top) / initial
+    d = len(M)
+    last = np.zeros((d + 1, d + 1))
+    if squared:
+        last[:d, :d] = (T + 1) ** (2 * top) * solve_discrete_lyapunov(g * M.T, np.diag(w**2))
+    else:
+        last[d, :d] = (T + 1) ** top * np.linalg.solve(np.eye(d) - g * M.T, w)
+    impulse = 2 * bound.c / bound.records
+    bounds = backward(part.A, part.b, part.point, slope, 0.0, impulse, weights, squared, last)
+    x = dynamics.b[T] * impulse * g  # a record replaced at or after T: its first message is one round later
+    later = float(x @ last[:d, :d] @ x) if squared else float(last[d, :d] @ x)
+    return max(float(bounds.max(initial=0.0)), later)
