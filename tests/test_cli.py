@@ -222,3 +222,85 @@ def test_help_teaches(gossamer, words):
 
 def test_version(gossamer):
     assert gossamer("--version")[1] == f"gossamer {gs.__version__}\n"
+
+
+def test_nothing_that_was_given_is_overwritten(gossamer, tmp_path):
+    (tmp_path / "mine.csv").write_text("x,y\n" + "".join(f"{k},{k % 2}\n" for k in range(20)))
+    run = ("run", "--csv", "mine.csv", "--target", "y", "--steps", 3)
+    before = (tmp_path / "mine.csv").read_text()
+    (tmp_path / "link.json").symlink_to(tmp_path / "mine.csv")
+    for words in (
+        ["--json", "mine.csv"],
+        ["--json", "link.json"],
+        ["--json", "a.png", "--plot", "a.png"],
+        ["--out", "o", "--json", "o/settings.json"],
+    ):
+        code, _, err = gossamer(*run, *words)
+        assert code == 2
+        assert "are one place" in err
+    assert (tmp_path / "mine.csv").read_text() == before
+    (tmp_path / "target.json").write_text("old")
+    (tmp_path / "ok.json").symlink_to(tmp_path / "target.json")
+    assert gossamer(*run, "--json", "ok.json")[0] == 0
+    assert (tmp_path / "ok.json").is_symlink()
+    assert json.loads((tmp_path / "target.json").read_text())["t"] == 3
+
+
+def test_words_with_marks_that_mean_something_elsewhere(gossamer, tmp_path):
+    (tmp_path / "odd.csv").write_text(
+        "cost_$,income_$,visits[/month],y\n" + "".join(f"{k},{k * k},{-k},{k % 2}\n" for k in range(20))
+    )
+    code, out, _ = gossamer("run", "--csv", "odd.csv", "--target", "y", "--steps", 3, "--out", "a[b]$_$")
+    assert code == 0
+    assert "cost_$, income_$, visits[/month] were read off the data" in out.replace("\n", " ")
+    (tmp_path / "z[bold]q$_$.txt").write_text("0 1\n1 0\n")
+    code, out, _ = gossamer("graph", "z[bold]q$_$.txt", "--plot", "p$_$.png")
+    assert code == 0
+    assert "z[bold]q$_$.txt: 2 learners" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", "abc"),
+        ("step", 5),
+        ("learners", "x"),
+        ("seed", -1),
+        ("l2", None),
+        ("graph", 5),
+        ("dataset", "nope"),
+        ("drop", "x"),
+    ],
+)
+def test_a_damaged_settings_file_is_refused(gossamer, tmp_path, name, value):
+    gossamer("run", "mushrooms", "--steps", 5, "--out", "r")
+    stored = json.loads((tmp_path / "r/settings.json").read_text())
+    (tmp_path / "r/settings.json").write_text(json.dumps({**stored, name: value}))
+    code, _, err = gossamer("run", "--resume", "r", "--steps", 9)
+    assert code == 2
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "mushrooms", "--seed", str(2**64)],
+        ["run", "mushrooms", "--steps", "9" * 20],
+        ["run", "mushrooms", "--no-strict", "--step", "1,2000"],
+        ["run", "mushrooms", "--no-strict", "--step", "1,-5000"],
+        ["run", "mushrooms", "--json", "x" * 300],
+        ["run", "mushrooms", "--target", "y"],
+        ["graph", "huge.txt"],
+        ["graph", "deep.json"],
+        ["graph", "half.json"],
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_extreme_input_gets_one_sentence(gossamer, tmp_path, words):
+    (tmp_path / "huge.txt").write_text("0 999999999\n999999999 0\n")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "half.json").write_text('{"edges": [[0.7, 1.9], [1.2, 0.1]]}')
+    code, _, err = gossamer(*words)
+    assert code == 2
+    assert err.startswith("gossamer: ")
+    assert err.count("\n") == 1

@@ -63,7 +63,7 @@ def test_numeric_classes_keep_their_order(write):
         ("x,y\n1,0\n,1\n3,1\n", {}, r"line 3: no value in column 'x' \(1 such in all\).*--drop x"),
         ("x,y\n1,0\nNA,1\n?,1\n", {}, r"line 3: no value in column 'x' \(2 such in all\)"),
         ("x,y\n1,0\n2,\n3,1\n", {}, "line 3: no value in column 'y'"),
-        ("x,y\n1,1\n2,1\n3,1\n", {}, "column 'y' is 1.0 in every record, expected at least two classes"),
+        ("x,y\n1,1\n2,1\n3,1\n", {}, "column 'y' is 1 in every record, expected at least two classes"),
         ("x,c,y\n1,5,0\n2,5,1\n", {}, "column 'c' is 5 in every record and tells nothing.*--drop c"),
         ("x,y\n1,0\n\nabc,1\n", {}, "line 4: 'abc' in column 'x' is not a finite number.*--categorical x"),
         ("x,y\n1,0\ninf,1\n", {}, "'inf' in column 'x' is not a finite number"),
@@ -74,7 +74,7 @@ def test_numeric_classes_keep_their_order(write):
         ("x,x\n1,0\n2,1\n", {"target": "x"}, "two columns called 'x'"),
         ("y\n1\n0\n", {}, "no feature columns"),
         ("x,y\n1,0\n2,1\n", {"ranges": {"x": (0, 1)}}, "line 3: 2 in column 'x' lies outside the declared range 0:1"),
-        ("x,y\n1,0\n2,1\n", {"ranges": {"x": (1, 1)}}, "lower end must be below"),
+        ("x,y\n1,0\n2,1\n", {"ranges": {"x": (1, 1)}}, "the lower below the upper"),
         ("x,y\n1,0\n2,1\n", {"ranges": {"w": (1, 1)}}, "no column 'w'"),
         ("x,c,y\n1,a,0\n2,a,1\n", {"categorical": ["c"]}, "column 'c' is 'a' in every record.*--drop c"),
         ("x,c,y\n1,a,0\n2,a,1\n", {"split_by": "c"}, "must name at least two learners"),
@@ -95,3 +95,20 @@ def test_an_absent_file(tmp_path):
         streams.from_csv(tmp_path / "absent.csv", "y")
     with pytest.raises(GossamerError, match="cannot be read"):
         streams.from_csv(tmp_path, "y")
+
+
+def test_labels_are_compared_as_numbers_where_they_are_numbers(write):
+    text = "x,y\n1,0\n2,1\n3,1.0\n4,0\n"
+    np.testing.assert_array_equal(streams.from_csv(write(text), "y", learners=2).table.labels, [0, 1, 1, 0])
+    large = "x,y\n1,9007199254740992\n2,9007199254740993\n"
+    np.testing.assert_array_equal(streams.from_csv(write(large), "y", learners=2).table.labels, [0, 1])
+
+
+def test_odd_cells_cost_no_more_than_they_hold(write):
+    text = "x,w,y\n" + f"1,{'a' * 100_000},0\n" + "2,b,1\n" * 2000
+    assert streams.from_csv(write(text), "y", learners=2, drop=["w"]).rounds == 1001
+    many = "x,w,y\n" + "".join(f"{k},c{k},{k % 2}\n" for k in range(1500))
+    with pytest.raises(GossamerError, match="1500 categories, expected at most 1000"):
+        streams.from_csv(write(many), "y", learners=2, categorical=["w"])
+    with pytest.raises(GossamerError, match="expected finite ends"):
+        streams.from_csv(write("x,y\n-1e308,0\n1e308,1\n"), "y", learners=2)

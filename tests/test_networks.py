@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -182,3 +183,67 @@ def test_a_bad_network_file_gets_one_sentence(tmp_path, name, text, says):
         read_network(str(tmp_path / "absent"))
     with pytest.raises(GossamerError, match="has 10 learners and the run has 7"):
         read_network("paper", 7)
+
+
+def stationary_by_rationals(R):
+    """u with uᵀR = 0 in exact arithmetic, by Gaussian elimination on fractions."""
+    m = len(R)
+    rows = [[Fraction(R[j][i]) for j in range(m)] for i in range(m - 1)] + [[Fraction(1)] * m]
+    for i in range(m):  # the diagonal is minus the sum of the others, exactly, whatever floats made of it
+        for k in range(m - 1):
+            if i == k:
+                rows[k][i] = -sum(Fraction(R[i][j]) for j in range(m) if j != i)
+    right = [Fraction(0)] * (m - 1) + [Fraction(m)]
+    for k in range(m):
+        pivot = next(r for r in range(k, m) if rows[r][k])
+        rows[k], rows[pivot], right[k], right[pivot] = rows[pivot], rows[k], right[pivot], right[k]
+        for r in range(m):
+            if r != k and rows[r][k]:
+                f = rows[r][k] / rows[k][k]
+                rows[r] = [a - f * b for a, b in zip(rows[r], rows[k], strict=True)]
+                right[r] -= f * right[k]
+    return np.array([float(right[k] / rows[k][k]) for k in range(m)])
+
+
+@pytest.mark.parametrize("weak", [1e-3, 1e-8, 1e-12, 1e-15])
+def test_the_perron_vector_of_a_nearly_disconnected_network_is_exact(weak):
+    net = Network.from_edges(6, [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3, weak), (5, 0, 2 * weak)])
+    np.testing.assert_allclose(net.perron, stationary_by_rationals(net.R.tolist()), rtol=1e-12)
+
+
+def test_the_perron_vector_has_full_relative_precision_in_its_smallest_entries():
+    chain = [(i, i + 1, 0.6) for i in range(29)] + [(i + 1, i, 0.1) for i in range(29)]
+    net = Network.from_edges(30, chain)
+    np.testing.assert_allclose(net.perron, stationary_by_rationals(net.R.tolist()), rtol=1e-12)
+    assert net.perron.min() > 0
+
+
+def test_a_long_ring_mixes_slowly_and_says_how_slowly():
+    net = Network.ring(1100)
+    assert net.spectral_gap == pytest.approx(1 - abs(1 - 0.25 + 0.25 * np.exp(2j * np.pi / 1100)), rel=1e-5)
+    np.testing.assert_allclose(net.perron, 1, rtol=1e-8)
+
+
+def test_sums_are_checked_relative_to_the_weights():
+    with pytest.raises(GossamerError, match="row sums"):
+        Network([[-1e-12, 1e-10], [1e-10, -1e-10]])
+
+
+def test_learners_are_whole_numbers_and_their_number_is_checked_before_anything_is_built():
+    with pytest.raises(GossamerError, match="whole numbers"):
+        Network.from_edges(2, [(0.5, 1), (1, 0)])
+    with pytest.raises(GossamerError, match="learner 1 receives nothing"):
+        Network.from_edges(10**30, [(0, 2), (2, 0)])
+
+
+def test_large_networks_are_immutable_too():
+    with pytest.raises(ValueError, match="read-only"):
+        Network.random(200).R.data[:] = 7
+
+
+def test_own_weights_are_the_diagonals_of_the_powers():
+    net = Network.paper()
+    P = np.eye(10) + net.R
+    powers = np.array([np.diag(np.linalg.matrix_power(P, t)) for t in range(300)])
+    np.testing.assert_allclose(net.own_weights(300), powers, atol=1e-14)
+    np.testing.assert_allclose(net.own_weights(5), powers[:5], atol=1e-14)

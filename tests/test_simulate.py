@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
 
 import gossamer as gs
 from conftest import KnownNoise
+from gossamer.models import Objective
 from gossamer.privacy import simulated
 
 STEP = gs.decay(0.5, 0.8)
@@ -237,3 +239,58 @@ def test_many_learners_use_sparse_mixing_and_agree_with_dense_matrices():
         theta = theta + R @ theta - (s_new - s) / (200 * np.diag(z))[:, None]
         s, z = s_new, z + R @ z
     np.testing.assert_allclose(run.theta, theta, rtol=1e-10, atol=1e-12)
+
+
+def test_a_record_with_other_schedules_between_the_ends_is_another_run():
+    def run(between, **options):
+        noise = gs.decay([0.1, between, between, 0.1], [0.6] * 4)
+        return small(algorithm=gs.ldp_gradient_tracking(step=STEP, noise=noise), evaluate_every=5, **options)
+
+    part = run(0.1, callback=lambda p: p.t == 12)
+    with pytest.raises(gs.GossamerError, match="algorithm"):
+        run(100.0, resume=part)
+    almost = gs.ldp_gradient_tracking(step=gs.decay(0.5000004, 0.8), noise=gs.decay(0.1, 0.6))
+    with pytest.raises(gs.GossamerError, match="algorithm"):
+        small(algorithm=almost, evaluate_every=5, resume=small(evaluate_every=5, callback=lambda p: p.t == 12))
+
+
+def test_a_record_whose_state_does_not_fit_is_refused():
+    part = small(callback=lambda p: p.t == 12)
+    for name, change in (("theta", lambda a: a[:, :2]), ("s", lambda a: a.astype(np.float32)), ("z", None)):
+        state = {k: (change(v) if k == name else v) for k, v in part.state.items() if k != name or change}
+        kept = (part.history, part.learners, part.optimum, part.config, part.notes, part.claim)
+        with pytest.raises(gs.GossamerError, match=f"no fitting state '{name}'"):
+            small(resume=gs.Record(part.t, state, *kept))
+
+
+def test_records_travel_between_processes():
+    run = small()
+    again = pickle.loads(pickle.dumps(run))
+    np.testing.assert_array_equal(again.theta, run.theta)
+    assert again.config == run.config
+
+
+def test_a_callback_cannot_change_the_record():
+    def meddle(progress):
+        with pytest.raises(ValueError, match="read-only"):
+            progress.last.accuracy[0] = 42
+
+    assert small(callback=meddle).history.accuracy.max() <= 1
+
+
+def test_an_optimum_is_found_or_refused_whatever_the_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2, 100, 3))
+    for unit in (1e-3, 1.0, 1e3):
+        y = unit * (X @ [1.0, 2.0, 3.0]) + rng.normal(size=(2, 100))
+        F = Objective(gs.RidgeRegression(l2=0.01), gs.streams.from_arrays(unit * X, y).population)
+        assert np.linalg.norm(F.gradient(F.minimiser())) <= 1e-10 * max(1, unit**2)
+        apart = X.copy()
+        apart[..., 0] += np.sign(apart[..., 0])
+        separable = gs.streams.from_arrays(unit * apart, (apart[..., 0] > 0).astype(float))
+        with pytest.raises(gs.GossamerError, match="use l2 > 0"):
+            Objective(gs.LogisticRegression(), separable.population).minimiser()
+
+
+def test_asking_for_more_rounds_than_memory_holds_is_no_error():
+    assert small(steps=10**10, callback=lambda p: p.t == 3, evaluate_every=10**9).t == 3

@@ -118,3 +118,11 @@ def test_by_class_gives_each_learner_mostly_one_class(draw, learners):
 def test_options_of_mushrooms_are_checked(given):
     with pytest.raises(GossamerError, match="expected"):
         datasets.mushrooms(**given)
+
+
+def test_seeds_do_not_collide_with_later_rounds_of_other_seeds():
+    one, other = datasets.mushrooms(seed=5 + 7 * 2**32), datasets.mushrooms(seed=5)
+    assert any((one.arrivals(t).rows != other.arrivals(1792 + t).rows).any() for t in range(20))
+    for seed in (-1, 2**64, 0.5):
+        with pytest.raises(GossamerError, match="seed"):
+            datasets.mushrooms(seed=seed)

@@ -10,7 +10,9 @@ run.plot("run.png")
 from gossamer import datasets, privacy, streams
 from gossamer.algorithms import Algorithm, ldp_gradient_tracking
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
+from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
+from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import decay
 from gossamer.simulate import Record, simulate
 from gossamer.types import GossamerError
@@ -18,13 +20,17 @@ from gossamer.version import __version__
 
 __all__ = [
     "Algorithm",
+    "Gaussian",
     "GossamerError",
+    "Laplace",
     "LogisticRegression",
     "Network",
     "Record",
     "RidgeRegression",
     "SoftmaxRegression",
     "__version__",
+    "clip_l1",
+    "clip_l2",
     "datasets",
     "decay",
     "ldp_gradient_tracking",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.types import Array, GossamerError
 
@@ -26,10 +28,11 @@ class Decay:
             columns = (initial[:, None].astype(float), -exponent[:, None].astype(float))
         object.__setattr__(self, "_columns", columns)
 
-    def __call__(self, t: int) -> float | Array:
+    def __call__(self, t: int | NDArray[np.int64]) -> float | Array:
+        """The value at round t; of a schedule that is one for all learners also at an array of rounds."""
         if self._columns is None:
-            scalar: float = self.initial / (t + 1) ** self.exponent  # type: ignore[operator]
-            return scalar
+            value: Any = self.initial / (t + 1) ** self.exponent  # type: ignore[operator]
+            return value  # type: ignore[no-any-return]
         initial, minus_exponent = self._columns
         scaled: Array = initial * (t + 1.0) ** minus_exponent
         return scaled
@@ -62,6 +65,8 @@ def decay(initial: float | Sequence[float], exponent: float | Sequence[float]) -
         )
     if min(start if isinstance(start, tuple) else (start,)) < 0:
         raise GossamerError(f"decay(initial={initial!r}): an initial value must not be negative.")
+    if max(abs(p) for p in (power if isinstance(power, tuple) else (power,))) > 100:
+        raise GossamerError(f"decay(exponent={exponent!r}): expected an exponent of at most 100 in size.")
     return Decay(start, power)
 
 

@@ -54,7 +54,8 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
 
     def dynamics(R_ii: float, C_ii: float, m: int, z: Array) -> Dynamics:
         """δs⁺ ≤ |1+C_ii| δs + λ_t G;  δθ⁺ ≤ |1+R_ii| δθ + (|C_ii| δs + λ_t G)/(m z_t): s⁺ − s = C_ii s + … + λ_t g."""
-        lam = np.array([float(step(t)) for t in range(len(z))])
+        rounds = range(len(z))
+        lam = np.asarray(step(np.arange(len(z)))) if isinstance(step, Decay) else np.array([step(t) for t in rounds])
         A, b = np.zeros((len(z), 2, 2)), np.empty((len(z), 2))
         A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii) / (m * z)
         b[:, 0], b[:, 1] = lam, lam / (m * z)
@@ -70,7 +71,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         broken=lambda given: broken_assumption_4(step, given),
         strict=strict,
         dynamics=dynamics,
-        parameters={"step": str(step), "noise": str(noise) if noise is not None else None},
+        parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
     )
     algorithm.notes(noise)  # a strict algorithm refuses its own schedules at once
     return algorithm

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.output import check_picture, save_picture
@@ -32,7 +33,7 @@ def graph(
         check_picture(plot)
     network = read_network(source, learners)
     console = Console()
-    console.print(f"[bold]{source}[/]: {network.m} learners, {len(network.edges())} links. Assumption 1 holds.")
+    console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {len(network.edges())} links. Assumption 1 holds.")
     console.print(
         f"Spectral gap {network.spectral_gap:.4f}: disagreement shrinks by about {network.spectral_gap:.1%} a round."
     )
@@ -45,4 +46,4 @@ def graph(
     if plot is not None:
         about = f"{network.m} learners, {len(network.edges())} links, spectral gap {network.spectral_gap:.3f}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
-        console.print(f"Picture: {plot}")
+        console.print(f"Picture: {escape(str(plot))}", highlight=False)

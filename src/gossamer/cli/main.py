@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 import typer
 
+from gossamer.cli.budget import budget
 from gossamer.cli.graph import graph
 from gossamer.cli.run import run
 from gossamer.types import GossamerError
@@ -21,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(graph)
+app.command()(budget)
 
 
 def _version(wanted: bool) -> None:
@@ -39,6 +42,9 @@ def _options(
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks ε still gets its table
     try:
         sys.exit(app(standalone_mode=False))
     except GossamerError as error:
@@ -49,6 +55,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError:
+        _fail("this does not fit into memory: use fewer learners, records or categories.")
+    except OSError as error:  # such as a full disk behind standard output
+        _fail(f"{error.filename or 'output'} cannot be written ({error.strerror}).")
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's usage errors; their class is not public
             raise

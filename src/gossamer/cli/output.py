@@ -22,17 +22,40 @@ def check_picture(path: Path) -> None:
 
 def check_place(path: Path) -> None:
     """Refuse a place that cannot be written before hours of work go there."""
-    if path.is_dir():
-        raise GossamerError(f"{path} is a folder, expected the name of a file.")
-    nearest = next(parent for parent in [path, *path.absolute().parents] if parent.exists())
+    try:
+        if path.is_dir():
+            raise GossamerError(f"{path} is a folder, expected the name of a file.")
+        nearest = next(parent for parent in [path, *path.absolute().parents] if parent.exists())
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
     if not os.access(nearest, os.W_OK) or (nearest != path and not nearest.is_dir()):
         raise GossamerError(f"{path} cannot be written ({nearest} does not allow it): choose another place.")
 
 
+def check_apart(**places: Path | None) -> None:
+    """Refuse two options that name one file, so that nothing overwrites what it reads or another result."""
+    seen: dict[Path, str] = {}
+    for option, path in places.items():
+        if path is not None:
+            real = Path(os.path.realpath(path))
+            for other, name in seen.items():
+                if real == other or other in real.parents or (real in other.parents and name == "out"):
+                    raise GossamerError(f"--{option} {path} and --{name} are one place: rename one of them.")
+            seen[real] = option
+
+
 def fresh_folder(name: str) -> Path:
-    """`name`, or `name-2`, `name-3`, …: the first that does not exist yet, so that no run overwrites another."""
-    tried = (Path(name if k == 1 else f"{name}-{k}") for k in range(1, 10**6))
-    return next(folder for folder in tried if not folder.exists())
+    """Make `name`, or `name-2`, `name-3`, …: the first that does not exist yet, so that no run overwrites another."""
+    for k in range(1, 10**6):
+        folder = Path(name if k == 1 else f"{name}-{k}")
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise GossamerError(f"no folder can be made here ({error.strerror}): give --out FOLDER.") from None
+    raise GossamerError(f"there are a million folders {name}-… here: give --out FOLDER.")
 
 
 def save_picture(figure: Figure, path: Path) -> None:

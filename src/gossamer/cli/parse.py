@@ -30,6 +30,14 @@ def noise_schedule(text: str, learners: int) -> Decay | None:
     return decay([start] * learners, spread.tolist())
 
 
+def budgets(text: str, learners: int) -> list[float]:
+    """'8' is ε = 8 for all, '1,2,4' one for each of three learners."""
+    numbers = _numbers("--epsilon", text, "one ε, or one for each learner: 1,2,4", text.split(","))
+    if len(numbers) not in (1, learners):
+        raise GossamerError(f"--epsilon {text}: {len(numbers)} budgets for {learners} learners; give one, or one each.")
+    return numbers * learners if len(numbers) == 1 else numbers
+
+
 def names(given: list[str]) -> list[str]:
     """['a,b', 'c'] is ['a', 'b', 'c']."""
     return [name.strip() for text in given for name in text.split(",") if name.strip()]

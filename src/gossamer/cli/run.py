@@ -6,14 +6,15 @@ import enum
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -21,7 +22,7 @@ from rich.table import Table
 from gossamer import datasets
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.cli import parse
-from gossamer.cli.output import check_picture, check_place, fresh_folder, save_picture
+from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder, save_picture
 from gossamer.models import LogisticRegression, Model, RidgeRegression, SoftmaxRegression
 from gossamer.networks import NAMES, Network, read_network
 from gossamer.simulate import Progress, Record, simulate
@@ -192,28 +193,35 @@ def run(
         out = resume
     elif out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise GossamerError(f"--out {out} exists already: give a new folder, or go on with --resume {out}.")
-    elif out is None and json_file is None and plot is None:
-        out = fresh_folder("gossamer-run")
+    check_apart(csv=csv, graph=Path(graph) if graph else None, out=out, json=json_file, plot=plot)
     for place in (json_file, out / "record.npz" if out else None):
         if place is not None:
             check_place(place)
     if plot is not None:
         check_picture(plot)
 
-    record = _train(settings, before)
+    run_it = _prepared(settings, before)
+    made = None if out or json_file or plot else fresh_folder("gossamer-run")
+    try:
+        record = run_it()
+    except BaseException:
+        if made is not None:
+            made.rmdir()
+        raise
+    out = out or made or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
+    with _undisturbed():
+        written = _keep(record, settings, json_file, plot, out)
     console = Console()
-    if not record.finished and out is None:  # ctrl-C: keep what can be resumed
-        out = fresh_folder("gossamer-run")
-    written = _keep(record, settings, json_file, plot, out)
     _show(console, record)
-    console.print("Files: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+    console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
     if not record.finished:
         asked, again = record.config["steps"], f"gossamer run --resume {out}"
-        console.print(f"Stopped at round {record.t} of {asked}; go on with: {again}", soft_wrap=True)
+        console.print(f"Stopped at round {record.t} of {asked}; go on with: {escape(again)}", soft_wrap=True)
         raise typer.Exit(130)
 
 
-def _train(settings: Settings, before: Record | None) -> Record:
+def _prepared(settings: Settings, before: Record | None) -> Callable[[], Record]:
+    """The run, with all that can be checked before it starts checked."""
     stream, model, network = _parts(settings)
     # The paper's own settings break Assumption 4; they are run as published, and the run says so.
     published = settings.dataset is not None and settings.step is None and settings.noise is None
@@ -222,19 +230,23 @@ def _train(settings: Settings, before: Record | None) -> Record:
         noise=parse.noise_schedule(settings.noise or PAPER_NOISE, network.m),
         strict=settings.strict and not published,
     )
-    with _watched(model.score) as callback:
-        return simulate(
-            algorithm,
-            network,
-            stream,
-            model=model,
-            steps=settings.steps if settings.steps is not None else STEPS,
-            gradient=settings.gradient,  # type: ignore[arg-type]
-            seed=settings.seed,
-            evaluate_every=settings.evaluate_every,
-            callback=callback,
-            resume=before,
-        )
+
+    def run_it() -> Record:
+        with _watched(model.score) as callback:
+            return simulate(
+                algorithm,
+                network,
+                stream,
+                model=model,
+                steps=settings.steps if settings.steps is not None else STEPS,
+                gradient=settings.gradient,  # type: ignore[arg-type]
+                seed=settings.seed,
+                evaluate_every=settings.evaluate_every,
+                callback=callback,
+                resume=before,
+            )
+
+    return run_it
 
 
 def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
@@ -247,6 +259,9 @@ def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
     if settings.csv is not None:
         stream, model = _from_csv(settings, learners)
     else:
+        for option in ("target", "split_by", "categorical", "drop", "range", "per_round"):
+            if getattr(settings, option) != getattr(DEFAULTS, option):
+                raise GossamerError(f"--{option.replace('_', '-')} is for --csv FILE: leave it out for the mushrooms.")
         if settings.model not in (None, Kind.logistic):
             raise GossamerError(f"--model {settings.model}: the mushrooms have two classes; use logistic.")
         stream = datasets.mushrooms(learners, settings.seed, settings.draw, settings.split)  # type: ignore[arg-type]
@@ -295,7 +310,8 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
     try:
         stored = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         settings = Settings(**{field.name: stored[field.name] for field in fields(Settings)})
-    except (OSError, ValueError, KeyError, TypeError):
+        _check_types(settings)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GossamerError(
             f"--resume {folder}: no run of gossamer there; give a stopped run's --out folder."
         ) from None
@@ -310,6 +326,31 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
     if wanted <= record.t:
         raise GossamerError(f"--resume {folder}: its {record.t} rounds are done; ask for more with --steps.")
     return replace(settings, steps=wanted), record
+
+
+def _check_types(settings: Settings) -> None:
+    """ValueError where a stored setting is not of the kind that the command would have stored."""
+    choices = {"dataset": Dataset, "model": Kind, "gradient": Gradients, "draw": Draw, "split": Split}
+    for name, kind in get_type_hints(Settings).items():
+        value = getattr(settings, name)
+        if get_origin(kind) is list:
+            fits = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        else:
+            fits = isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
+        if not fits:
+            raise ValueError(name)
+        if name in choices and value is not None:
+            choices[name](value)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until all files are written."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 @contextmanager
@@ -342,7 +383,7 @@ def _watched(score: str) -> Iterator[Any]:
             started.extend([now, progress.t])
             bar.start()
         if now - shown > 0.1 or progress.t == progress.steps:
-            shown, last = now, progress.history[-1]
+            shown, last = now, progress.last
             speed = (progress.t - started[1]) / max(now - started[0], 1e-9)
             error = f"‖θ−θ*‖ {last.tracking_error[0]:.3g}  {score} {last.accuracy[0]:.3f}"
             bar.update(task, total=progress.steps, completed=progress.t, speed=f"{speed:,.0f}/s", error=error)
@@ -364,14 +405,14 @@ def _show(console: Console, record: Record) -> None:
     names = record.config["stream"].get("names") or range(len(record.learners))
     for name, row in zip(names, record.learners, strict=True):
         numbers = (f"{row.accuracy:.4f}", f"{row.tracking_error:.4g}", f"{row.optimality_gap:.4g}")
-        table.add_row(str(name), *numbers, "not private")
+        table.add_row(escape(str(name)), *numbers, "not private")
     last = record.history[-1]
     mean = (f"{last.accuracy:.4f}", f"{last.tracking_error:.4g}", f"{last.optimality_gap:.4g}")
     table.add_section()
     table.add_row("mean", *mean, "", style="bold")
     console.print(table)
     for sentence in (record.claim.capitalize() + ".", *record.notes):
-        console.print(f"[yellow]•[/] {sentence}", highlight=False)
+        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
 
 
 def _keep(
@@ -379,10 +420,10 @@ def _keep(
 ) -> list[Path]:
     written: list[Path] = []
     if out is not None:
-        written += record.save(out / "record")
         replace_file(out / "settings.json", write_json(asdict(settings)).encode())
+        written += [*record.save(out / "record"), out / "settings.json"]
         save_picture(record.plot(), out / "run.png")
-        written += [out / "settings.json", out / "run.png"]
+        written.append(out / "run.png")
     if json_file is not None:
         replace_file(json_file, write_json(record.summary()).encode())
         written.append(json_file)

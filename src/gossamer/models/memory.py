@@ -18,6 +18,7 @@ from gossamer.records import Batch, Codebook, runs
 from gossamer.types import Array, GossamerError, Integers
 
 Gradient = Literal["history", "latest"]
+RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come
 
 
 class Memory:
@@ -43,7 +44,8 @@ class Memory:
         self._gradient, self._limits_of = gradient, limits
         self.filled = np.zeros(len(room), dtype=np.int64)
         self._width, self._dtype = width, dtype
-        self._make_room(np.maximum(room, 1))
+        most = max(1, RECORDS_AT_FIRST // len(room))
+        self._make_room(np.clip(room, 1, most))
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -89,12 +90,14 @@ class Objective:
             if np.linalg.norm(gradient) <= GRADIENT_TOLERANCE:
                 break
             theta = theta + onward
-        norm, length = np.linalg.norm(gradient), np.linalg.norm(onward)
-        if norm > GRADIENT_TOLERANCE or length > 1e-3 * (1 + np.linalg.norm(theta)):
+        norm, length, size = (float(np.linalg.norm(v)) for v in (gradient, onward, theta))
+        features = self.population.matrix
+        typical = 1 / math.sqrt(max(float((abs(features) ** 2).sum()) / len(self.population.share), 1e-300))
+        settled = norm <= GRADIENT_TOLERANCE or length <= 1e-12 * size  # or as close as rounding allows
+        if not settled or length > 1e-3 * (size + typical):
             raise GossamerError(
-                f"F has no minimiser that Newton's method could find (‖θ‖ = {np.linalg.norm(theta):.1e}, "
-                f"‖∇F‖ = {norm:.1e}, next step {length:.1e}, l2 = {self.model.l2:g}): "
-                "with separable classes use l2 > 0."
+                f"F has no minimiser that Newton's method could find (‖θ‖ = {size:.1e}, ‖∇F‖ = {norm:.1e}, "
+                f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use l2 > 0."
             )
         return theta
 

@@ -50,8 +50,9 @@ def _check_entries(name: str, M: csr_array) -> None:
 def _check_sums(name: str, M: csr_array) -> None:
     axis, line = (1, "row") if name == "R" else (0, "column")
     sums = np.asarray(M.sum(axis=axis)).ravel()
-    worst = int(np.abs(sums).argmax())
-    if abs(sums[worst]) > SUM_TOLERANCE:
+    off = np.abs(sums) / np.maximum(np.asarray(abs(M).sum(axis=axis)).ravel(), 1e-300)  # relative to the line's weights
+    worst = int(off.argmax())
+    if off[worst] > SUM_TOLERANCE:
         raise GossamerError(
             f"{name} has {line} sums up to {sums[worst]:g} ({line} {worst}), expected 0: set {name}[{worst}, {worst}] "
             f"to minus the sum of the other entries of its {line}, or build it with Network.from_edges()."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def read_network(source: str, learners: int | None = None) -> Network:
 
 def _from_file(path: Path) -> Network:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         known = ", ".join(["paper", *NAMES])
         raise GossamerError(f"no network {path}: expected a file, or one of {known}.") from None
@@ -57,7 +58,7 @@ def _from_file(path: Path) -> Network:
 def _from_json(path: Path, text: str) -> Network:
     try:
         given = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
     if isinstance(given, dict) and "R" in given:
         return Network(given["R"], given.get("C"))
@@ -73,7 +74,8 @@ def _edge(path: Path, number: int, line: str) -> tuple[Any, ...]:
 def _numbers(path: Path, where: str, words: Any) -> tuple[Any, ...]:
     try:
         sender, receiver, *weight = words
-        return (int(sender), int(receiver), *(float(w) for w in weight))
+        ends = [int(end) if isinstance(end, str) else index(end) for end in (sender, receiver)]
+        return (*ends, *(float(w) for w in weight))
     except (TypeError, ValueError):
         raise GossamerError(f"{path}, {where}: {words!r}, expected 'sender receiver [weight]' in numbers.") from None
 

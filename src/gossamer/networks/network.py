@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import networkx as nx
@@ -163,7 +164,7 @@ class Network:
         return _frozen(csr_array(M - diags_array(M.diagonal())))
 
     def __repr__(self) -> str:
-        return f"Network(m={self.m}, links={len(self.edges())}, spectral_gap={self.spectral_gap:.3f})"
+        return f"Network(m={self.m}, links={len(self.edges())})"
 
 
 def _check_size(m: int) -> None:
@@ -189,7 +190,10 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
     for edge in edges:
         if len(edge) not in (2, 3):
             raise GossamerError(f"edge {edge!r}: expected (sender, receiver) or (sender, receiver, weight).")
-        j, i = edge[:2]
+        try:
+            j, i = (index(end) for end in edge[:2])
+        except TypeError:
+            raise GossamerError(f"edge {edge!r}: expected whole numbers for sender and receiver.") from None
         if not (0 <= j < m and 0 <= i < m):
             raise GossamerError(f"edge {j}→{i}: expected learners 0 to {m - 1}; count from 0, or raise m = {m}.")
         if i == j:
@@ -201,6 +205,13 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
             raise GossamerError(
                 f"edge {j}→{i} has weight {seen[j, i]:g}, expected above 0: remove the edge or raise it."
             )
+    if seen and len(seen) < m:
+        heard = {i for _, i in seen}
+        lonely = next(i for i in range(m) if i not in heard)
+        raise GossamerError(
+            f"{m} learners and {len(seen)} edges: learner {lonely} receives nothing (learners are counted from 0); "
+            f"add an edge j→{lonely}, or lower m."
+        )
     if not seen:
         raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")
     senders, receivers = np.array(list(seen)).T
@@ -209,6 +220,8 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
 
 def _frozen(M: csr_array) -> Any:
     if M.shape[0] > DENSE_UP_TO:
+        for part in (M.data, M.indices, M.indptr):
+            part.setflags(write=False)
         return M
     dense = M.toarray()
     dense.setflags(write=False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import eigs
+from scipy.sparse import csc_array, csr_array, eye_array
+from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
-from gossamer.types import Array
+from gossamer.types import Array, GossamerError
 
 DENSE_UP_TO = 1024  # below this, dense linear algebra is faster and surer than Arnoldi iterations
 
@@ -17,23 +19,40 @@ def perron(R: csr_array) -> Array:
     """The left eigenvector u of I+R for eigenvalue 1, uᵀ1 = m (Lemma 1)."""
     m = R.shape[0]
     if m <= DENSE_UP_TO:
-        equations = np.vstack([R.toarray().T, np.ones((1, m))])
-        u = np.linalg.lstsq(equations, np.append(np.zeros(m), m), rcond=None)[0]
-    else:
-        _, vectors = eigs((R + eye_array(m)).T, k=1, which="LM", v0=np.ones(m), tol=1e-14)
-        u = np.real(vectors[:, 0])
-        u = u * (m / u.sum())
-    return np.asarray(u, dtype=float)
+        u = _stationary(R.toarray())
+    else:  # with u_m = 1 the others solve a system whose matrix is a nonsingular M-matrix
+        u = np.append(splu(csc_array(-R.T)[:-1, :-1].tocsc()).solve(R.T.tocsr()[:-1, [-1]].toarray().ravel()), 1.0)
+    return np.asarray(u * (m / u.sum()), dtype=float)
+
+
+def _stationary(R: Array) -> Array:
+    """Grassmann, Taksar & Heyman's elimination (Oper. Res. 1985): no subtraction, so every entry has full precision."""
+    M = R.copy()
+    m = len(M)
+    for k in range(m - 1, 0, -1):
+        M[:k, k] /= M[k, :k].sum()
+        M[:k, :k] += np.outer(M[:k, k], M[k, :k])
+    u = np.ones(m)
+    for k in range(1, m):
+        u[k] = u[:k] @ M[:k, k]
+        if u[k] > 1e200:
+            u[: k + 1] /= u[k]
+    return u
 
 
 def spectral_gap(R: csr_array) -> float:
     """1 − |λ₂(I+R)|: the share of disagreement that one round of mixing removes in the long run."""
     m = R.shape[0]
-    if m <= DENSE_UP_TO:
+    values: Any = None
+    if m > DENSE_UP_TO:
+        with contextlib.suppress(ArpackNoConvergence):  # eigenvalues crowd near 1, as on a long ring
+            P, start = R + eye_array(m), np.linspace(1, 2, m)
+            values = eigs(P, k=2, which="LM", v0=start, return_eigenvectors=False, tol=1e-10, maxiter=50 * m)
+    if values is None:
+        if m > 4096:
+            raise GossamerError(f"the spectral gap of these {m} learners could not be found: they mix too slowly.")
         values = np.linalg.eigvals(R.toarray() + np.eye(m))
-    else:
-        values = eigs(R + eye_array(m), k=2, which="LM", v0=np.linspace(1, 2, m), return_eigenvectors=False, tol=1e-10)
-    return float(1 - np.sort(np.abs(values))[-2])
+    return max(0.0, float(1 - np.sort(np.abs(values))[-2]))
 
 
 def settling_round(R: csr_array) -> float:

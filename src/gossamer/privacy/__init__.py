@@ -1,6 +1,25 @@
-"""Privacy: for now, seeded noise for simulation, which is not private and says so."""
+"""Privacy: exact noise, proved budgets, a ledger for each learner; and seeded noise, for simulation only."""
 
+from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.base import Privacy
+from gossamer.privacy.exact import exact_gaussian, exact_laplace
+from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
 from gossamer.privacy.simulated import SimulatedLaplace, simulated
+from gossamer.privacy.theorem4 import lemma2_constant, theorem4
 
-__all__ = ["Privacy", "SimulatedLaplace", "simulated"]
+__all__ = [
+    "Accountant",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "Privacy",
+    "PrivateBoundary",
+    "Setting",
+    "SimulatedLaplace",
+    "Terms",
+    "exact_gaussian",
+    "exact_laplace",
+    "lemma2_constant",
+    "simulated",
+    "theorem4",
+]

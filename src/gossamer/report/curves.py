@@ -45,12 +45,12 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
     )
     for axes in (errors, quality):
-        _plain_axes(axes)
+        plain_axes(axes)
         axes.set_xlabel("rounds")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
     if caption:
         lines = [line for sentence in caption for line in textwrap.wrap(sentence, 150)]
-        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#555555")
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#555555", parse_math=False)
     return figure
 
 
@@ -59,7 +59,7 @@ def _few_minor_labels(value: float, _: object) -> str:
     return f"{value:g}" if f"{value:.0e}"[0] in "25" else ""
 
 
-def _plain_axes(axes: Axes) -> None:
+def plain_axes(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, which="major", color="#e5e8eb", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -49,7 +49,7 @@ def draw_network(network: Network, title: str = "") -> Figure:
                 zorder=4,
             )
     figure.colorbar(dots, ax=axes, shrink=0.55, label="Perron weight uᵢ (mean 1)", orientation="horizontal", pad=0.02)
-    axes.set_title(title or repr(network), fontsize=10)
+    axes.set_title(title or repr(network), fontsize=10, parse_math=False)
     axes.set_aspect("equal")
     axes.margins(0.12)
     axes.axis("off")

@@ -18,12 +18,12 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
-from gossamer.privacy import Privacy, simulated
+from gossamer.privacy import Mechanism, Privacy, PrivateBoundary, Setting, simulated
 from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.metrics import Metrics
 from gossamer.simulate.record import Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, GossamerError, Matrix, Out
+from gossamer.types import Array, Dynamics, GossamerError, Matrix
 from gossamer.version import __version__
 
 NO_NOISE = "not private: no noise"
@@ -35,7 +35,7 @@ class Progress(NamedTuple):
 
     t: int  # rounds done
     steps: int  # rounds asked for
-    history: list[np.recarray[Any, Any]]  # the evaluations so far
+    last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
 
 
 def simulate(
@@ -44,7 +44,7 @@ def simulate(
     stream: Stream,
     *,
     model: Model,
-    privacy: Privacy | None = None,
+    privacy: Privacy | Mechanism | None = None,
     steps: int,
     gradient: Gradient = "history",
     seed: int = 0,
@@ -68,8 +68,11 @@ def simulate(
     if privacy is None and algorithm.noise is not None:
         privacy = simulated(algorithm.noise, seed)
     scales: Schedule | None = getattr(privacy, "scale", None)
-    _check_learners(scales, network.m)
-    notes = [*algorithm.notes(scales), *stream.notes]
+    if not (isinstance(privacy, Mechanism) and privacy.where == "source"):
+        _check_learners(scales, network.m)
+        notes = [*algorithm.notes(scales), *stream.notes]
+    else:
+        notes = [*algorithm.notes(None), *stream.notes]
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
@@ -88,54 +91,126 @@ def simulate(
     else:
         history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
 
-    exchange = _Exchange(network, privacy)
+    boundary = _boundary(privacy, algorithm, network, stream, model, gradient, steps, metrics.size)
+    if isinstance(boundary, PrivateBoundary) and start:
+        for t in range(start):
+            boundary.charge(t)
+    mix = _Mixer(network)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
-            state = _round(algorithm, state, memory, stream, exchange, rows, t - 1)
+            state = _round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
             if t % every == 0 or t == steps:
                 learners = metrics.learners(state.theta, t)
                 history.append(metrics.mean(t, learners))
-            if callback is not None and callback(Progress(t, steps, history)):
+            if callback is not None and callback(Progress(t, steps, history[-1])):
                 break
         if learners is None or history[-1].t[0] != t:
             learners = metrics.learners(state.theta, t)
     if history[-1].t[0] != t:
         history.append(metrics.mean(t, learners))
-    claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
     joined = np.concatenate(history).view(np.recarray)
-    return Record(t, state._asdict(), joined, learners, metrics.optimum, config, tuple(notes), claim)
+    budget = None
+    if isinstance(boundary, PrivateBoundary):
+        notes += boundary.notes(t)
+        budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
+    return Record(t, state._asdict(), joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
 
 
 def _round(
-    algorithm: Algorithm, state: Any, memory: Memory, stream: Stream, exchange: _Exchange, rows: Any, t: int
+    algorithm: Algorithm, state: Any, memory: Memory, stream: Stream, boundary: Any, mix: _Mixer, rows: Any, t: int
 ) -> Any:
     memory.observe(stream.arrivals(t))
-    grad = memory.gradient(algorithm.point(state))
+    boundary.charge(t)
+    grad = boundary.gradient(t, memory.gradient(algorithm.point(state)))
     out = algorithm.emit(state, grad, rows, t)
-    got = {channel: exchange(channel, sent, t) for channel, sent in out.items()}
+    got = {
+        channel: mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
+        for channel, sent in out.items()
+    }
     return algorithm.step(state, got, grad, rows, t)
 
 
-class _Exchange:
-    """From what learners emit to what they receive: the privacy boundary, then the mixer."""
+class _Unproved:
+    """The boundary of noise that makes no claim: none, seeded, or a user's own object."""
 
-    def __init__(self, network: Network, privacy: Privacy | None) -> None:
+    def __init__(self, privacy: Privacy | None) -> None:
         self._privacy = privacy
+        self.claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
+
+    def charge(self, t: int) -> None:
+        pass
+
+    def gradient(self, t: int, grad: Array) -> Array:
+        return grad
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        return value if self._privacy is None else value + self._privacy.noise(channel, t, value.shape)
+
+
+class _Mixer:
+    """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
+
+    def __init__(self, network: Network) -> None:
         self._weights: dict[Matrix, Any] = {"R": network.off_diagonal("R"), "C": network.off_diagonal("C")}
 
-    def __call__(self, channel: str, sent: Out, t: int) -> Array:
-        value = sent.value
-        if sent.private and self._privacy is not None:
-            value = value + self._privacy.noise(channel, t, value.shape)
-        received: Array = self._weights[sent.over] @ value
+    def __call__(self, over: Matrix, sent: Array) -> Array:
+        received: Array = self._weights[over] @ sent
         return received
 
 
+def _boundary(
+    privacy: Privacy | Mechanism | None,
+    algorithm: Algorithm,
+    network: Network,
+    stream: Stream,
+    model: Model,
+    gradient: Gradient,
+    steps: int,
+    size: int,
+) -> PrivateBoundary | _Unproved:
+    if not isinstance(privacy, Mechanism):
+        return _Unproved(privacy)
+    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
+
+
+def setting_of(
+    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int, size: int
+) -> Setting:
+    """All that decides a run's privacy."""
+    rows = network.rows()
+    newest = stream.room(1)
+
+    def dynamics(i: int, rounds: int) -> Dynamics:
+        if algorithm.dynamics is None:
+            raise GossamerError(f"no sensitivity recursion is known for {algorithm.name}: use noise at the source.")
+        own = network.own_weights(rounds)[:, i]
+        return algorithm.dynamics(float(rows.R_ii[i, 0]), float(rows.C_ii[i, 0]), network.m, own)
+
+    return Setting(
+        learners=network.m,
+        coordinates=size,
+        steps=steps,
+        history=gradient == "history",
+        records=[int(n) for n in newest],
+        per_round=model.clip is not None and model.clip.per == "round",
+        reach=lambda norm: model.reach(stream.table.bounds, 1 if norm == 1 else 2),
+        ridge=model.l2,
+        dynamics=dynamics,
+        settles=network.settles,
+        step_exponent=dynamics(0, 1).v if algorithm.dynamics is not None else None,
+        read_once=stream.rounds is not None and steps <= stream.rounds,
+    )
+
+
 def _check_run(network: Network, stream: Stream, steps: int, gradient: str, every: int, seed: int) -> None:
-    for name, value, least in (("steps", steps, 1), ("evaluate_every", every, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise GossamerError(f"{name}={value!r}: expected a whole number ≥ {least}.")
+    for name, value, least, most in (
+        ("steps", steps, 1, 2**40),
+        ("evaluate_every", every, 1, 2**40),
+        ("seed", seed, 0, 2**63 - 1),
+    ):
+        if not isinstance(value, int | np.integer) or not least <= value <= most:
+            raise GossamerError(f"{name}={value!r}: expected a whole number from {least} to {most}.")
     if network.m != stream.learners:
         raise GossamerError(
             f"the network has {network.m} learners and the stream {stream.learners}: build both for the same number."
@@ -161,14 +236,14 @@ def _config(
     network: Network,
     stream: Stream,
     model: Model,
-    privacy: Privacy | None,
+    privacy: Privacy | Mechanism | None,
     gradient: Gradient,
     seed: int,
     every: int,
 ) -> dict[str, Any]:
     """What decides a run's numbers; a record is resumed only where all of it agrees."""
     links = repr((network.edges("R"), network.edges("C"))).encode()
-    says = type(privacy).__str__ is not object.__str__
+    says = type(privacy).__repr__ is not object.__repr__
     return {
         "title": f"{algorithm.name}, {network.m} learners",
         "version": __version__,
@@ -181,7 +256,7 @@ def _config(
         "stream": dict(stream.description),
         "model": str(model),
         "score": model.score,
-        "privacy": None if privacy is None else str(privacy) if says else type(privacy).__name__,
+        "privacy": None if privacy is None else repr(privacy) if says else type(privacy).__name__,
         "gradient": gradient,
         "seed": int(seed),
         "evaluate_every": int(every),
@@ -197,6 +272,10 @@ def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, A
                 f"the record to resume was run with {name} = {stored!r} and this run has {value!r}: "
                 "resume with the same settings, or start anew."
             )
+    for name, array in state._asdict().items():
+        stored = record.state.get(name)
+        if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
+            raise GossamerError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
     if record.t > config["steps"]:
         raise GossamerError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
     kept = record.history[record.history.t % config["evaluate_every"] == 0]

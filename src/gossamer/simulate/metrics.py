@@ -32,7 +32,7 @@ class Metrics:
         if wild.any():
             raise GossamerError(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite at round {t}; "
-                "use a smaller step, or features on a smaller scale."
+                "use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
         values, quality = self._objective.evaluate(theta)
         found = np.recarray(len(theta), dtype=LEARNER)
@@ -49,4 +49,5 @@ class Metrics:
         row.t = t
         for name in LEARNER.names or ():
             row[name] = learners[name].mean()
+        row.setflags(write=False)
         return row

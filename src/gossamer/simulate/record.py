@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +43,7 @@ class Record:
     config    what was run, enough to refuse to go on with anything else
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
+    epsilon   (m, 2): each learner's ε so far and for ever, at the mechanism's δ; None where nothing is claimed
     """
 
     t: int
@@ -55,13 +54,20 @@ class Record:
     config: Mapping[str, Any]
     notes: tuple[str, ...]
     claim: str
+    epsilon: Array | None = None
 
     def __post_init__(self) -> None:
         arrays = {name: _frozen(array) for name, array in self.state.items()}
         object.__setattr__(self, "state", MappingProxyType(arrays))
-        for name in ("history", "learners", "optimum"):
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        for name in ("history", "learners", "optimum", "epsilon"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "config", frozen_json(self.config))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        config, state = _plain(self.config), dict(self.state)
+        kept = (self.history, self.learners, self.optimum, config, self.notes, self.claim, self.epsilon)
+        return Record, (self.t, state, *kept)
 
     @property
     def theta(self) -> Array:
@@ -82,6 +88,8 @@ class Record:
         return {
             "format": FORMAT,
             "claim": self.claim,
+            "epsilon": None if self.epsilon is None else self.epsilon[:, 0].tolist(),
+            "epsilon_for_ever": None if self.epsilon is None else self.epsilon[:, 1].tolist(),
             "notes": list(self.notes),
             "config": _plain(self.config),
             "t": self.t,
@@ -95,6 +103,8 @@ class Record:
         base = _base(Path(path))
         text = write_json(self.summary()).encode()
         arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        if self.epsilon is not None:
+            arrays["epsilon"] = self.epsilon
         arrays |= {f"state.{name}": array for name, array in self.state.items()}
         arrays["summary"] = np.frombuffer(text, dtype=np.uint8)
         buffer = io.BytesIO()
@@ -117,6 +127,8 @@ class Record:
                 raise GossamerError(
                     f"{file} is of format {about['format']}, expected {FORMAT}: use a matching version."
                 )
+            if about["t"] != arrays["history"]["t"][-1]:
+                raise ValueError("its last evaluation is not of its last round")
             return cls(
                 t=int(about["t"]),
                 state={k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")},
@@ -126,12 +138,13 @@ class Record:
                 config=about["config"],
                 notes=tuple(about["notes"]),
                 claim=about["claim"],
+                epsilon=arrays.get("epsilon"),
             )
         except GossamerError:
             raise
         except FileNotFoundError:
             raise GossamerError(f"no run record {file}: give the path that save() was given.") from None
-        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except Exception as error:  # whatever a damaged file makes numpy, zipfile or json say
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -162,8 +175,12 @@ def write_json(content: Mapping[str, Any]) -> str:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     try:
+        path = path.resolve()  # a link stays a link
+        if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
+            path.write_bytes(content)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh = path.with_name(f".gossamer-{os.getpid()}")
         fresh.write_bytes(content)
         fresh.replace(path)
     except OSError as error:

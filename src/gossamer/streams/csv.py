@@ -13,6 +13,7 @@ from gossamer.streams.arrays import table_of
 from gossamer.streams.stream import OnePass
 from gossamer.types import Array, GossamerError, Integers
 
+MOST_CATEGORIES = 1000
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
 
 
@@ -62,7 +63,11 @@ def from_csv(
     if regression and target not in (ranges or {}):
         guessed.append(target)
     order = _round_robin(records, learners) if split_by is None else _one_per_value(cells.column(split_by))
-    names = [f"{i}" for i in range(learners)] if split_by is None else np.unique(cells.column(split_by)).tolist()
+    names = (
+        [f"{i}" for i in range(learners)]
+        if split_by is None
+        else np.unique(cells.column(split_by).astype(str)).tolist()
+    )
     description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features, "names": names}
     notes = _notes(guessed) if regression else [_classes(cells, target), *_notes(guessed)]
     return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, notes)
@@ -70,8 +75,8 @@ def from_csv(
 
 def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
     """How many different labels the file holds, and whether all are numbers: what a model can be guessed from."""
-    labels = _read(Path(path)).column(target)
-    return len(np.unique(labels)), all(_number(cell) is not None for cell in labels)
+    keys = _keys(_read(Path(path)).column(target))
+    return len(set(keys)), not isinstance(keys[0], str)
 
 
 class _Cells(NamedTuple):
@@ -87,11 +92,11 @@ class _Cells(NamedTuple):
 
     def refuse_missing(self, names: Sequence[str]) -> None:
         for name in names:
-            missing = np.isin(np.char.lower(self.column(name)), list(MISSING))
-            if missing.any():
-                line = self.lines[int(missing.argmax())]
+            missing = [cell.lower() in MISSING for cell in self.column(name)]
+            if any(missing):
+                line = self.lines[missing.index(True)]
                 raise GossamerError(
-                    f"{self.path}, line {line}: no value in column {name!r} ({int(missing.sum())} such in all); "
+                    f"{self.path}, line {line}: no value in column {name!r} ({sum(missing)} such in all); "
                     f"fill or remove these records, or leave the column out with --drop {name}."
                 )
 
@@ -121,7 +126,9 @@ def _read(path: Path) -> _Cells:
             raise GossamerError(
                 f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line."
             )
-    return _Cells(path, header, [number for number, _ in rows[1:]], np.array([row for _, row in rows[1:]]))
+    return _Cells(
+        path, header, [number for number, _ in rows[1:]], np.array([row for _, row in rows[1:]], dtype=object)
+    )
 
 
 def _number(cell: str) -> float | None:
@@ -148,14 +155,16 @@ def _numbers(cells: _Cells, name: str) -> Array:
 def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> tuple[Array, bool]:
     """A numeric column on [0, 1], and whether its range had to be read off the data."""
     values = _numbers(cells, name)
-    low, high = declared if declared is not None else (values.min(), values.max())
+    low, high = declared if declared is not None else (float(values.min()), float(values.max()))
     if declared is None and low == high:
         raise GossamerError(
             f"{cells.path}: column {name!r} is {low:g} in every record and tells nothing; "
             f"leave it out with --drop {name}."
         )
-    if not low < high:
-        raise GossamerError(f"range {low:g}:{high:g} of column {name!r}: the lower end must be below the upper end.")
+    if not 0 < high - low < np.inf:
+        raise GossamerError(
+            f"range {low:g}:{high:g} of column {name!r}: expected finite ends, the lower below the upper."
+        )
     outside = (values < low) | (values > high)
     if outside.any():
         k = int(outside.argmax())
@@ -167,7 +176,12 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> t
 
 
 def _one_hot(cells: _Cells, name: str) -> Array:
-    names, digits = np.unique(cells.column(name), return_inverse=True)
+    names, digits = np.unique(cells.column(name).astype(str), return_inverse=True)
+    if len(names) > MOST_CATEGORIES:
+        raise GossamerError(
+            f"{cells.path}: column {name!r} holds {len(names)} categories, expected at most {MOST_CATEGORIES}: "
+            f"group them, or leave the column out with --drop {name}."
+        )
     if len(names) < 2:
         raise GossamerError(
             f"{cells.path}: column {name!r} is {str(names[0])!r} in every record and tells nothing; "
@@ -183,19 +197,31 @@ def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, t
         if words:
             raise GossamerError(f"column {target!r} holds {words[0]!r} and a regression needs numbers: change --model.")
         return _scaled(cells, target, ranges.get(target))[0][:, 0]
-    numbers = [_number(cell) for cell in column]
-    keys = column if None in numbers else np.array(numbers)  # sort 2 before 10
-    classes, labels = np.unique(keys, return_inverse=True)
+    keys = _keys(column)
+    classes = sorted(set(keys))
+    number = {name: k for k, name in enumerate(classes)}
     if len(classes) < 2:
         raise GossamerError(
             f"{cells.path}: column {target!r} is {classes[0]!s} in every record, expected at least two classes: "
             "name another target, or add records of another class."
         )
-    return labels.astype(float)
+    return np.array([number[key] for key in keys], dtype=float)
+
+
+def _keys(column: Any) -> list[Any]:
+    """Labels as whole numbers if all are, else as numbers if all are, else as words; so 2 sorts before 10, 1 is 1.0."""
+    for kind in (int, _number, str):
+        try:
+            keys = [kind(cell) for cell in column]
+        except ValueError:
+            continue
+        if None not in keys:
+            return keys
+    raise AssertionError("every cell is a word")
 
 
 def _classes(cells: _Cells, target: str) -> str:
-    names, counts = np.unique(cells.column(target), return_counts=True)
+    names, counts = np.unique(cells.column(target).astype(str), return_counts=True)
     shown = ", ".join(f"{name} ({count})" for name, count in zip(names[:6], counts[:6], strict=True))
     return f"Classes of {target}: {shown}{', …' if len(names) > 6 else ''}."
 
@@ -207,7 +233,7 @@ def _round_robin(records: int, learners: int) -> list[Integers]:
 
 
 def _one_per_value(column: Any) -> list[Integers]:
-    values, owner = np.unique(column, return_inverse=True)
+    values, owner = np.unique(column.astype(str), return_inverse=True)
     if len(values) < 2:
         raise GossamerError(
             f"the split column is {str(values[0])!r} in every record: it must name at least two learners."

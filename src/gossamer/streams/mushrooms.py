@@ -46,6 +46,8 @@ def mushrooms(
         raise GossamerError(
             f"mushrooms(learners={learners}): expected 2 to 4062, so that each has mushrooms of its own."
         )
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise GossamerError(f"mushrooms(seed={seed!r}): expected a whole number from 0 to 2^63 − 1.")
     if draw not in ("random", "once"):
         raise GossamerError(f"mushrooms(draw={draw!r}): expected 'random' or 'once'.")
     if split not in ("iid", "by-class"):

@@ -129,7 +129,7 @@ class Draws:
         return Batch(self.table.rows[ids], self.table.labels[ids], self._counts)
 
     def _draw(self, block: int) -> Integers:
-        rng = np.random.default_rng([self._seed, block])
+        rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(block,)))
         size = (self._BLOCK, self._per_round)
         return np.hstack([pool[rng.integers(0, len(pool), size=size)] for pool in self._pools])
 

@@ -1,0 +1,120 @@
+"""The drawn noise has the law that it claims, on the grid that it claims, and never repeats."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gossamer import GossamerError
+from gossamer.privacy import exact, exact_gaussian, exact_laplace
+
+N = 200_000
+
+
+def integers(draw, count, scale=1.0):
+    noisy = draw(np.zeros(count), scale)
+    steps = noisy / (scale * 2.0**-40)
+    assert (steps == np.rint(steps)).all(), "on the grid, exactly"
+    return steps.astype(np.int64)
+
+
+def test_chi_square_against_the_exact_law_on_a_small_grid():
+    """The same code with a grid of scale/4 instead of scale/2^40: coarse enough to count every value."""
+    namespace = {**exact.__dict__, "BITS": 2, "RESERVE": 64}
+    namespace["_exponential"] = rebuilt(exact._exponential.py_func, namespace)
+    words = np.random.default_rng(5).integers(0, 2**64, size=150_000, dtype=np.uint64)
+    out = np.zeros((1, 20_000))
+    _, done = rebuilt(exact._laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
+    assert done == 20_000
+    values = np.arange(-15, 16)
+    law = np.exp(-np.abs(values) / 4) * np.tanh(1 / 8)  # P(k) = (1−q)/(1+q) q^|k|, q = e^(−1/4)
+    observed = np.array([(out == v).sum() for v in values])
+    rest = done - observed.sum()
+    assert stats.chisquare([*observed, rest], done * np.array([*law, 1 - law.sum()])).pvalue > 1e-4
+
+
+def rebuilt(function, namespace):
+    return type(function)(function.__code__, namespace)
+
+
+def test_laplace_has_its_law_in_bulk_and_tail():
+    k = integers(exact_laplace, N, 3.0)
+    x = k / 2.0**40
+    assert stats.kstest(x, "laplace").pvalue > 1e-4
+    assert np.abs(x).mean() == pytest.approx(1, abs=5 / np.sqrt(N))
+    tail = np.abs(x) > 6
+    assert tail.sum() == pytest.approx(N * np.exp(-6), abs=5 * np.sqrt(N * np.exp(-6)))
+    low = k & 0xFF  # the lowest bits are uniform: no gaps for the input to show through
+    assert stats.chisquare(np.bincount(low, minlength=256)).pvalue > 1e-4
+
+
+def test_gaussian_has_its_law_in_bulk_and_tail():
+    k = integers(exact_gaussian, N)
+    x = k / 2.0**40
+    assert stats.kstest(x, "norm").pvalue > 1e-4
+    assert x.var() == pytest.approx(1, abs=5 * np.sqrt(2 / N))
+    expected = 2 * N * stats.norm.sf(3)
+    assert (np.abs(x) > 3).sum() == pytest.approx(expected, abs=5 * np.sqrt(expected))
+    assert stats.kurtosis(x) == pytest.approx(0, abs=5 * np.sqrt(24 / N))
+    assert stats.chisquare(np.bincount(k & 0xFF, minlength=256)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("wrong", [0.9, 1.1])
+def test_a_wrong_scale_would_be_seen(wrong):
+    x = wrong * integers(exact_laplace, N) / 2.0**40
+    assert stats.kstest(x, "laplace").pvalue < 1e-10
+
+
+def test_values_are_moved_to_the_grid_and_rows_have_their_own_scales():
+    values = np.array([[1.0, -2.5, 0.3], [100.0, 0.0, 7.0]])
+    scale = np.array([[2.0**-10], [2.0]])  # powers of two: the grid shows exactly
+    noisy = np.array([exact_laplace(values, scale) for _ in range(400)])
+    spread = np.abs(noisy - values).mean(axis=0)
+    np.testing.assert_allclose(spread[0], 2.0**-10, rtol=0.3)
+    np.testing.assert_allclose(spread[1], 2.0, rtol=0.3)
+    for row in (0, 1):
+        steps = noisy[:, row] / (scale[row, 0] * 2.0**-40)
+        assert (steps == np.rint(steps)).all()
+    assert exact_laplace(np.float64(3.0), 1.0).shape == ()
+    assert exact_laplace(np.zeros((0, 4)), np.zeros((0, 1)) + 1).shape == (0, 4)
+    assert exact_laplace(np.zeros((2, 2)), np.array([[1.0, 2.0]])).shape == (2, 2)
+
+
+def test_noise_is_never_used_twice():
+    first, second = integers(exact_laplace, 50_000), integers(exact_laplace, 50_000)
+    assert len(np.intersect1d(first, second)) < 50, "chance meetings of 50 000 large integers only"
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(50_000)
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 5 / np.sqrt(50_000)
+
+
+def test_a_forked_process_has_noise_of_its_own():
+    integers(exact_laplace, 10)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, exact_laplace(np.zeros(64), 1.0).tobytes())
+        os._exit(0)
+    mine = exact_laplace(np.zeros(64), 1.0)
+    theirs = np.frombuffer(os.read(read, 512))
+    os.waitpid(child, 0)
+    assert len(theirs) == 64
+    assert (mine != theirs).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "scale", "says"),
+    [
+        (5000.0, 1.0, "5e\\+03 noise scales large"),
+        (np.nan, 1.0, "nan noise scales large"),
+        (np.inf, 1.0, "inf noise scales large"),
+        (1.0, 0.0, "noise scale of 0"),
+        (1.0, -1.0, "noise scale of -1"),
+        (1.0, np.inf, "noise scale of inf"),
+    ],
+)
+def test_what_would_leave_the_grid_is_refused(value, scale, says):
+    with pytest.raises(GossamerError, match=says):
+        exact_laplace(np.array([0.0, value]), scale)
