@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from gossamer.cli.audit import audit
 from gossamer.cli.budget import budget
 from gossamer.cli.graph import graph
 from gossamer.cli.run import run
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(graph)
 app.command()(budget)
+app.command()(audit)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,169 @@
+"""Try to catch a mechanism lying: replay a learner on neighbouring records, and look hard at the noise it draws.
+
+`replay` runs one learner twice, on streams that differ in one record, with identical received messages, random and
+climbed ones, and adds up what its messages really differ by, in units of the noise: no such sum may exceed the
+claim. It runs the algorithm's and the model's own code, so a clipper that lets too much through, or a recursion that
+leaves a path out, shows.
+
+`noise_law` draws through a boundary's own `release` and asks for the scale and shape of the law, the grid, and that no
+draw repeats or depends on another: between channels, rounds, learners and restarts. A scale of 0.9, a reused draw, a
+round without noise, or floating-point noise off the grid each fail.
+
+An audit that passes proves nothing; one that fails disproves the claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from gossamer.privacy.accountant import Law, Terms, total
+from gossamer.types import Array
+
+ALARM = 1e-6  # the probability with which each statistical check raises a false alarm
+
+
+class Finding(NamedTuple):
+    """One check: what was measured, what was allowed, and whether that holds."""
+
+    check: str
+    measured: float
+    allowed: float
+    holds: bool
+
+
+class Learner(NamedTuple):
+    """One learner to replay: its algorithm, its place, and how its gradient is taken."""
+
+    algorithm: Any
+    rows: Any  # of a block of one learner
+    memory: Callable[[], Any]  # a fresh memory for its records
+    batch: Callable[[Array, float], Any]  # a record (a, b) as the memory takes it
+    features: int
+    project: Callable[[Array], Array]  # any vector to features within the declared bounds
+
+
+def replay(learner: Learner, terms: Terms, rounds: int, *, tries: int = 40, climbs: int = 60, seed: int = 0) -> Finding:
+    """The largest loss found over records, messages and the round of the replaced record, against the claimed total."""
+    rng = np.random.default_rng(seed)
+    squared = terms.law == "gaussian"
+    worst = 0.0
+    for k in sorted({0, rounds // 2, rounds - 2} if not terms.history else {0}):
+        best_at, best = None, -1.0
+        for _ in range(tries):
+            candidate = _candidate(rng, learner, rounds)
+            loss = _loss(learner, terms, candidate, k, squared)
+            if loss > best:
+                best_at, best = candidate, loss
+        for step in range(climbs):  # random ascent, with ever smaller moves
+            assert best_at is not None
+            size = 0.5 * 0.97**step
+            moved = _Candidate(*(part + size * rng.normal(size=part.shape) for part in best_at))
+            loss = _loss(learner, terms, moved, k, squared)
+            if loss > best:
+                best_at, best = moved, loss
+        worst = max(worst, best)
+    claimed = total(terms, rounds, squared)
+    name = "replayed loss Σ (δ/σ)²" if squared else "replayed loss Σ δ/ν"
+    return Finding(name, worst, claimed, worst <= claimed * (1 + 1e-9))
+
+
+class _Candidate(NamedTuple):
+    records: Array  # (rounds, n)
+    other: Array  # (n,) what replaces one of them
+    messages: Array  # (rounds, channels, n)
+
+
+def _candidate(rng: np.random.Generator, learner: Learner, rounds: int) -> _Candidate:
+    n = learner.features
+    sign = rng.choice([-1.0, 1.0], size=(rounds, n)) if rng.random() < 0.5 else rng.normal(size=(rounds, n))
+    return _Candidate(
+        3 * sign, -3 * sign[0] + rng.normal(size=n), rng.normal(size=(rounds, 2, n)) * rng.choice([0.1, 1, 5])
+    )
+
+
+def _loss(learner: Learner, terms: Terms, given: _Candidate, k: int, squared: bool) -> float:
+    """Σ over rounds and private channels of ‖sent − sent'‖ / scale, or its square."""
+    order = 2 if squared else 1
+    runs = [_states(learner, given, k, replaced) for replaced in (False, True)]
+    loss = 0.0
+    for t, (one, other) in enumerate(zip(*runs, strict=True)):
+        scale = terms.initial * (t + 1.0) ** -terms.exponent
+        sent, sent2 = (run["gradient"] if terms.where == "source" else run["messages"] for run in (one, other))
+        if terms.where == "source" and t != k:
+            continue  # from round k on its states are functions of noised gradients: post-processing
+        for a, b in zip(sent, sent2, strict=True):
+            part = float(np.linalg.norm((a - b).ravel(), order)) / scale
+            loss += part**2 if squared else part
+    return loss
+
+
+def _states(learner: Learner, given: _Candidate, k: int, replaced: bool) -> list[dict[str, list[Array]]]:
+    algorithm, memory = learner.algorithm, learner.memory()
+    found = []
+    x = algorithm.init(learner.rows, np.zeros((1, learner.features)))
+    for t, record in enumerate(given.records):
+        a, b = (given.other, 1.0) if replaced and t == k else (record, 0.0)
+        memory.observe(learner.batch(learner.project(a), b))
+        grad = memory.gradient(algorithm.point(x))
+        out = algorithm.emit(x, grad, learner.rows, t)
+        found.append({"messages": [o.value for o in out.values() if o.private], "gradient": [grad]})
+        private = iter(given.messages[t])
+        got = {c: next(private)[None] if o.private else 0.1 * o.value for c, o in out.items()}
+        x = algorithm.step(x, got, grad, learner.rows, t)
+    return found
+
+
+def noise_law(
+    release: Callable[[str, int, Array], Array],
+    scale: Callable[[int], Array],
+    law: Law,
+    learners: int,
+    coordinates: int = 2000,
+    rounds: int = 6,
+) -> list[Finding]:
+    """Checks of what `release(channel, t, value)` adds to a value, in units of scale(t), an (m, 1) column."""
+    drawn: dict[tuple[str, int], Array] = {}
+    on_grid = True
+    for t in range(rounds):
+        for channel in ("s", "theta"):
+            value = np.full((learners, coordinates), 0.3) * scale(t)
+            noisy = release(channel, t, value)
+            steps = noisy / (scale(t) * 2.0**-40)
+            on_grid &= bool((np.abs(steps - np.rint(steps)) <= 2.0**-8).all())
+            drawn[channel, t] = (noisy - value) / scale(t)
+    found = [Finding("noise lies on the grid scale/2^40", float(on_grid), 1.0, on_grid)]
+    found += [_scale_finding(f"scale, {c} round {t}", x, law) for (c, t), x in drawn.items()]
+    every = np.concatenate([x.ravel() for x in drawn.values()])
+    p = float(stats.kstest(every, "laplace" if law == "laplace" else "norm").pvalue)
+    found.append(Finding("shape of the law (p-value)", p, ALARM, p >= ALARM))
+    keys = list(drawn)
+    for a, b in [(keys[0], keys[1]), (keys[0], keys[2]), (keys[1], keys[3])]:
+        found.append(_independence(f"{a} and {b}", drawn[a].ravel(), drawn[b].ravel()))
+    first = drawn[keys[0]]
+    found += [_independence(f"learners 0 and {i}", first[0], first[i]) for i in range(1, learners)]
+    return found
+
+
+def no_reuse(one: Array, other: Array) -> Finding:
+    """Two sets of draws, as of one process before and after a restart, have no value in common but by chance."""
+    shared = len(np.intersect1d(one, other))
+    return Finding("draws shared between restarts", shared, 2, shared <= 2)
+
+
+def _scale_finding(name: str, x: Array, law: Law) -> Finding:
+    """E|noise| in units of the scale, to within what chance allows."""
+    expected, spread = (1.0, 1.0) if law == "laplace" else (math.sqrt(2 / math.pi), math.sqrt(1 - 2 / math.pi))
+    allowed = float(stats.norm.isf(ALARM / 2)) * spread / math.sqrt(x.size)
+    measured = float(np.abs(x).mean())
+    return Finding(name, measured / expected, 1.0, abs(measured - expected) <= allowed)
+
+
+def _independence(name: str, a: Array, b: Array) -> Finding:
+    correlation = float(abs(np.corrcoef(a, b)[0, 1])) if a.std() and b.std() else 1.0
+    allowed = float(stats.norm.isf(ALARM / 2)) / math.sqrt(a.size)
+    return Finding(f"correlation of {name}", correlation, allowed, correlation <= allowed)

@@ -1,0 +1,209 @@
+"""Runs that claim privacy: what they spend, when they stop, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.privacy import exact
+from gossamer.privacy.mechanisms import Laplace
+
+NET = gs.Network.paper()
+
+
+def run(privacy, steps=60, gradient="history", draw="random", model=None, callback=None, rows="l1", resume=None):
+    return gs.simulate(
+        gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)),
+        NET,
+        gs.datasets.mushrooms(10, draw=draw, rows=rows),
+        model=model or gs.LogisticRegression(l2=1e-2),
+        privacy=privacy,
+        steps=steps,
+        gradient=gradient,
+        callback=callback,
+        resume=resume,
+    )
+
+
+@pytest.mark.parametrize(
+    ("privacy", "gradient", "draw"),
+    [
+        (gs.Laplace.for_budget(4.0), "history", "random"),
+        (gs.Laplace.for_budget(4.0), "latest", "random"),
+        (gs.Gaussian.for_budget(4.0, 1e-5), "history", "once"),
+        (gs.Laplace.for_budget(4.0, where="source"), "latest", "once"),
+        (gs.Gaussian.for_budget(4.0, 1e-5, where="source"), "latest", "once"),
+    ],
+    ids=str,
+)
+def test_a_private_run_says_what_it_spent(tmp_path, privacy, gradient, draw):
+    record = run(privacy, gradient=gradient, draw=draw)
+    assert record.claim.startswith("private: exact")
+    assert (record.epsilon[:, 0] <= 4.0).all()
+    assert (record.epsilon[:, 0] >= 3.96).all()
+    assert (record.epsilon[:, 1] >= record.epsilon[:, 0] - 1e-6).all()
+    record.save(tmp_path / "r")
+    again = gs.Record.load(tmp_path / "r")
+    np.testing.assert_array_equal(again.epsilon, record.epsilon)
+    assert again.summary()["epsilon"] == record.epsilon[:, 0].tolist()
+    assert (run(privacy, gradient=gradient, draw=draw).theta != record.theta).any(), "noise is not seeded"
+
+
+def test_every_message_is_noised_once_and_on_its_grid(monkeypatch):
+    sent = []
+    genuine = exact.exact_laplace
+
+    def watched(value, scale):
+        sent.append((value.copy(), scale, genuine(value, scale)))
+        return sent[-1][2]
+
+    monkeypatch.setattr("gossamer.privacy.mechanisms.exact_laplace", watched)
+    run(gs.Laplace(gs.decay(2.0, 0.6)), steps=30)
+    assert len(sent) == 2 * 30, "s and θ, once a round"
+    for t, (_, scale, _) in enumerate(sent):
+        np.testing.assert_allclose(scale, 2.0 * (t // 2 + 1.0) ** -0.6)
+    noise = np.concatenate([((out - v) / s).ravel() for v, s, out in sent])
+    assert np.abs(noise).mean() == pytest.approx(1, abs=0.05)
+
+
+def test_a_learner_whose_budget_is_spent_sends_nothing_new(monkeypatch):
+    """Calibrated for 20 rounds, run for 60: from round 20 on every message repeats the last one."""
+    released = []
+    genuine = gs.privacy.PrivateBoundary.release
+
+    def watched(self, channel, t, value):
+        out = genuine(self, channel, t, value)
+        released.append((channel, t, out.copy()))
+        return out
+
+    monkeypatch.setattr(gs.privacy.PrivateBoundary, "release", watched)
+    record = run(gs.Laplace.for_budget([1.0] * 9 + [5.0], horizon=20), steps=60)
+    assert (record.epsilon[:, 0] <= [1.0] * 9 + [5.0]).all()
+    assert sum("sends nothing new from round 20 on: its budget ε = 1 is spent" in note for note in record.notes) == 9
+    for channel in ("s", "theta"):
+        out = {t: v for c, t, v in released if c == channel}
+        np.testing.assert_array_equal(out[59], out[19])
+        assert (out[19] != out[18]).any()
+
+
+def test_a_resumed_run_goes_on_with_its_ledger():
+    part = run(gs.Laplace.for_budget(2.0, horizon=30), steps=60, callback=lambda p: p.t == 25)
+    whole = run(gs.Laplace.for_budget(2.0, horizon=30), steps=60, resume=part)
+    assert (whole.epsilon[:, 0] <= 2.0).all()
+    assert any("from round 30 on" in note for note in whole.notes)
+
+
+def test_clipping_bounds_each_records_gradient_and_each_rounds():
+    rng = np.random.default_rng(0)
+    X, y = 5 * rng.normal(size=(2, 40, 3)), 5 * rng.normal(size=(2, 40))
+    for norm, clip in ((1, gs.clip_l1(0.7)), (2, gs.clip_l2(0.7))):
+        for keep in ("history", "latest"):
+            model = gs.RidgeRegression(clip=clip)
+            stream = gs.streams.from_arrays(X, y, per_round=4)
+            memory = model.memory(stream.table, keep, stream.room(10))
+            for t in range(10):
+                memory.observe(stream.arrivals(t))
+            theta = rng.normal(size=(2, 3))
+            seen = slice(0, 40) if keep == "history" else slice(36, 40)
+            for i in range(2):
+                grads = (X[i, seen] @ theta[i] - y[i, seen])[:, None] * X[i, seen]
+                size = np.linalg.norm(grads, norm, axis=1)
+                clipped = grads * np.minimum(1, 0.7 / size)[:, None]
+                np.testing.assert_allclose(memory.gradient(theta)[i], clipped.mean(axis=0), atol=1e-12)
+                assert (size > 0.7).any()
+        per_round = gs.RidgeRegression(l2=0.1, clip=gs.models.Clip(norm, 0.7, "round"))
+        memory = per_round.memory(stream.table, "latest", stream.room(10))
+        memory.observe(stream.arrivals(0))
+        data = memory.gradient(theta) - 0.1 * theta
+        np.testing.assert_allclose(np.linalg.norm(data, norm, axis=1), 0.7)
+
+
+def test_clipping_a_softmax_bounds_its_gradient_for_packed_rows_too():
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((1, 30, 12)) < 0.5).astype(float), rng.integers(0, 3, (1, 30)).astype(float)
+    theta = rng.normal(size=(1, 36))
+    for norm, clip in ((1, gs.clip_l1(0.5)), (2, gs.clip_l2(0.5))):
+        stream = gs.streams.from_arrays(X, y)
+        memory = gs.SoftmaxRegression(3, clip=clip).memory(stream.table, "latest", stream.room(1))
+        memory.observe(stream.arrivals(0))
+        assert np.linalg.norm(memory.gradient(theta)[0], norm) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "model", [gs.LogisticRegression(), gs.SoftmaxRegression(3), gs.RidgeRegression(clip=gs.clip_l1(2.0))]
+)
+@pytest.mark.parametrize("norm", [1, 2])
+def test_the_bounds_hold_for_random_records_and_points(model, norm):
+    """c and L of the model against gradients at many points: never exceeded."""
+    if isinstance(model, gs.RidgeRegression) and norm == 2:
+        model = gs.RidgeRegression(clip=gs.clip_l2(2.0))
+    rng = np.random.default_rng(norm)
+    n, K = 4, model.outputs
+    X = rng.uniform(-1, 2, size=(1, 300, n))
+    y = (rng.integers(0, max(K, 2), (1, 300))).astype(float)
+    stream = gs.streams.from_arrays(X, y, ranges=(-1.0, 2.0))
+    c, L = model.reach(stream.table.bounds, norm)
+    memory = model.memory(stream.table, "latest", np.array([1]))
+    worst_c, worst_L = 0.0, 0.0
+    for t in range(300):
+        memory.observe(stream.arrivals(t))
+        a = rng.normal(size=(1, n * K)) * rng.choice([0.1, 1, 5])
+        b = a + rng.normal(size=a.shape) * 10.0 ** rng.uniform(-3, 0) * rng.integers(0, 2, a.shape)
+        ga, gb = memory.gradient(a), memory.gradient(b)
+        worst_c = max(worst_c, np.linalg.norm(ga, norm, axis=1)[0])
+        if (a != b).any():
+            worst_L = max(worst_L, np.linalg.norm((ga - gb)[0], norm) / np.linalg.norm((a - b)[0], norm))
+    assert worst_c <= c * (1 + 1e-12)
+    assert worst_L <= L * (1 + 1e-9)
+    assert worst_c > c / 20
+
+
+def test_declared_ranges_are_checked_and_clip_or_refuse():
+    X, y = np.array([[[0.2], [3.0]]] * 2), [[0, 1]] * 2
+    with pytest.raises(gs.GossamerError, match="record 1 has 3 in feature 0, outside the declared range 0 to 1"):
+        gs.streams.from_arrays(X, y, ranges=(0, 1))
+    stream = gs.streams.from_arrays(X, y, ranges=(0, 1), outside="clip")
+    assert stream.table.rows.max() == 1
+    assert stream.table.bounds == (1.0, 1.0, 1.0)
+    undeclared = gs.streams.from_arrays(X, y)
+    with pytest.raises(gs.GossamerError, match="declared feature ranges, or clip"):
+        gs.LogisticRegression().reach(undeclared.table.bounds, 1)
+
+
+def test_scaled_mushrooms_have_the_same_gradient_as_scaled_columns():
+    from gossamer.records import features_of
+
+    stream = gs.datasets.mushrooms(10, rows="l2")
+    X = features_of(stream.table)
+    np.testing.assert_allclose(X.multiply(X).sum(axis=1), 1)
+    memory = gs.LogisticRegression(l2=0.3).memory(stream.table, "history", stream.room(5))
+    dense = [[] for _ in range(10)]
+    for t in range(5):
+        batch = stream.arrivals(t)
+        memory.observe(batch)
+        for i in range(10):
+            row = next(r for r in np.flatnonzero((stream.table.rows == batch.rows[i]).all(axis=1)))
+            dense[i].append((X[[row]].toarray()[0], batch.labels[i]))
+    theta = np.random.default_rng(0).normal(size=(10, 117))
+    for i in range(10):
+        g = np.mean([(1 / (1 + np.exp(-a @ theta[i])) - b) * a for a, b in dense[i]], axis=0) + 0.3 * theta[i]
+        np.testing.assert_allclose(memory.gradient(theta)[i], g, atol=1e-12)
+
+
+def test_an_algorithm_without_a_recursion_makes_no_claim_on_messages():
+    plain = gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8))
+    unknown = gs.Algorithm("unknown", plain.init, plain.emit, plain.step)
+    with pytest.raises(gs.GossamerError, match="no sensitivity recursion is known for unknown"):
+        gs.simulate(
+            unknown, NET, gs.datasets.mushrooms(10), model=gs.LogisticRegression(l2=0.1), privacy=Laplace(1.0), steps=5
+        )
+
+
+def test_a_budget_for_ever_is_kept_for_ever():
+    record = run(gs.Laplace.for_budget(3.0, horizon=math.inf), steps=50)
+    assert (record.epsilon[:, 1] <= 3.0).all()
+    assert (record.epsilon[:, 1] >= 2.97).all()
+    assert (record.epsilon[:, 0] < 3.0).all()
