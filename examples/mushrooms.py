@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     runs = [run(seed) for seed in range(seeds)]
     runs[0].plot(FOLDER / "run.png")
-    numbers = [
+    numbers: list[dict[str, Any]] = [
         {
             "seed": seed,
             "accuracy": float(r.history.accuracy[-1]),

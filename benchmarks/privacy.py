@@ -1,0 +1,88 @@
+"""Speed of exact noise and of the accountant, in one run; part of `make bench`.
+
+1. Exact Laplace noise on 10⁶ coordinates against numpy's own generator, and, where it is installed, OpenDP's.
+2. The ledger of one learner at T = 10⁵, and finding the noise for ten learners' budgets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from simulator import alternately
+
+import gossamer as gs
+from gossamer.privacy import Accountant, Gaussian, Laplace, exact_gaussian, exact_laplace
+from gossamer.simulate.engine import setting_of
+
+COORDINATES = 10**6
+Row = tuple[str, str, str]
+
+
+def sampler() -> list[Row]:
+    values, rng = np.zeros(COORDINATES), np.random.default_rng(0)
+    ours, gaussian, numpy_laplace = alternately(
+        lambda: exact_laplace(values, 1.0), lambda: exact_gaussian(values, 1.0), lambda: rng.laplace(size=COORDINATES)
+    )
+    per = 1e9 / COORDINATES
+    rows = [
+        ("exact Laplace / numpy's Generator.laplace, time", f"{ours / numpy_laplace:.2f} ×", "≤ 2 ×"),
+        ("  exact Laplace, a coordinate", f"{ours * per:.1f} ns", ""),
+        ("  exact Gaussian, a coordinate", f"{gaussian * per:.1f} ns", ""),
+    ]
+    outside = _opendp()
+    if outside is None:
+        return [*rows, ("OpenDP's Laplace / ours, time", "not installed", "≥ 100 ×")]
+    return [*rows, ("OpenDP's Laplace / ours, time", f"{outside / (ours * per):.0f} ×", "≥ 100 ×")]
+
+
+def _opendp() -> float | None:
+    """Nanoseconds a coordinate of OpenDP's Laplace mechanism on vectors."""
+    try:
+        dp: Any = importlib.import_module("opendp.prelude")
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    mechanism = dp.m.make_laplace(*space, scale=1.0)
+    values = [0.0] * 2000
+    mechanism(values)
+    start = time.perf_counter()
+    mechanism(values)
+    return (time.perf_counter() - start) / len(values) * 1e9
+
+
+def accountant() -> list[Row]:
+    algorithm, net = gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.paper()
+    stream, model = gs.datasets.mushrooms(10, rows="l1"), gs.LogisticRegression(l2=1e-2)
+    rows: list[Row] = []
+    for gradient in ("history", "latest"):
+        kind: Any = gradient
+        setting = setting_of(algorithm, net, stream, model, kind, 10**5, 117)
+        ledger = Accountant(Laplace(gs.decay(1.0, 0.6)).terms(setting)[0])
+        (taken,) = alternately(lambda ledger=ledger: ledger.epsilon_at(10**5))  # type: ignore[misc]
+        rows.append((f"ledger at T = 10⁵, {gradient}", f"{taken:.3f} s", "< 1 s"))
+    setting = setting_of(algorithm, net, stream, model, "history", 10**5, 117)
+    for horizon in (10**5, math.inf):
+        for mechanism in (Laplace.for_budget(1.0, horizon=horizon), Gaussian.for_budget(1.0, 1e-5, horizon=horizon)):
+            (taken,) = alternately(lambda mechanism=mechanism: mechanism.terms(setting))  # type: ignore[misc]
+            rows.append((f"noise for ten budgets, {mechanism.law}, horizon {horizon:g}", f"{taken:.2f} s", "< 5 s"))
+    return rows
+
+
+def main() -> None:
+    table = Table("measured in one run", "result", "asked", title=f"gossamer {gs.__version__}, privacy")
+    for rows in (sampler(), accountant()):
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
