@@ -292,3 +292,19 @@ def test_theorem_4_as_printed_is_at_least_twenty_times_the_tight_bound():
 def test_what_cannot_be_proved_is_refused(mechanism, given, says):
     with pytest.raises(gs.GossamerError, match=says):
         mechanism().terms(setting(**given))
+
+
+def test_the_dp_accounting_library_agrees():
+    """Gaussian: its PLD accountant composes our rounds to the same ε. Laplace: never above our pure ε or our zCDP."""
+    dp_accounting = pytest.importorskip("dp_accounting", reason="needs the extra `accounting`")
+    pld = pytest.importorskip("dp_accounting.pld")
+    ledger = Accountant(terms_of(law="gaussian", initial=4.0, bound=GradientBound(1.0, 0.25, 0.01, 1)))
+    ledger.step(40)
+    theirs = pld.PLDAccountant(value_discretization_interval=1e-4).compose(ledger.to_dp_event()).get_epsilon(1e-5)
+    assert theirs == pytest.approx(ledger.get_epsilon(1e-5), rel=0.01)
+    laplace = Accountant(terms_of(initial=10.0))
+    laplace.step(40)
+    event = laplace.to_dp_event()
+    assert isinstance(event, dp_accounting.ComposedDpEvent)
+    tighter = pld.PLDAccountant(value_discretization_interval=1e-4).compose(event).get_epsilon(1e-5)
+    assert tighter <= laplace.get_epsilon(1e-5)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,6 +163,15 @@ def test_ctrl_c_saves_what_it_has(tmp_path):
         (["run", "mushrooms", "--noise", "1,2:3:4"], "--noise 1,2:3:4: expected"),
         (["run", "mushrooms", "--noise", "1,0.9"], "Assumption 4 asks for max ς < v"),
         (["run", "mushrooms", "--step", "1,0.6"], "Assumption 4"),
+        (["run", "mushrooms", "--epsilon", "10", "--where", "source"], "use 'latest'"),
+        (["run", "mushrooms", "--law", "gaussian"], "goes with --epsilon"),
+        (["run", "mushrooms", "--epsilon", "1", "--noise", "0"], "give one of them"),
+        (["run", "mushrooms", "--epsilon", "1,2"], "2 budgets for 10 learners"),
+        (["run", "mushrooms", "--epsilon", "-1"], "expected a finite number above 0"),
+        (["budget", "--horizon", "0.5"], "whole number of rounds"),
+        (["budget", "--epsilon", "x"], "expected one ε"),
+        (["budget", "--epsilon", "1", "--paper"], "give one of them"),
+        (["budget", "--noise", "0"], "without noise there is no budget"),
         (["run", "mushrooms", "--graph", "nowhere.txt"], "no network nowhere.txt"),
         (["run", "mushrooms", "--graph", "paper", "--learners", "7"], "has 10 learners and the run has 7"),
         (["run", "mushrooms", "--model", "ridge"], "two classes"),
@@ -304,3 +314,44 @@ def test_extreme_input_gets_one_sentence(gossamer, tmp_path, words):
     assert code == 2
     assert err.startswith("gossamer: ")
     assert err.count("\n") == 1
+
+
+def test_budget_prints_every_learners_cost_and_theorem_4_beside(gossamer):
+    code, out, _ = gossamer("budget", "mushrooms", "--paper", "--rows", "l1", "--horizon", 2000, "--json")
+    assert code == 0
+    learners = json.loads(out)["learners"]
+    assert [row["learner"] for row in learners] == list(range(10))
+    assert [row["epsilon_for_ever"] is None for row in learners] == [False] * 9 + [True], "ς = v for the last"
+    for row in learners:
+        assert row["theorem4"] > 20 * row["epsilon"]
+        assert row["epsilon_for_ever"] is None or row["epsilon_for_ever"] > row["epsilon"]
+    code, out, _ = gossamer(
+        "budget", "--epsilon", 8, "--horizon", "inf", "--rows", "l1", "--now", 100, "--plot", "b.png"
+    )
+    assert code == 0
+    assert "ε for ever" in out
+    assert "ε after 100" in out
+    code, out, _ = gossamer("budget", "--epsilon", "1,2,4,8,16,1,2,4,8,16", "--law", "gaussian", "--json")
+    found = [row["epsilon"] for row in json.loads(out)["learners"]]
+    np.testing.assert_allclose(found, [1, 2, 4, 8, 16] * 2, rtol=0.01)
+    assert (np.array(found) <= [1, 2, 4, 8, 16] * 2).all()
+
+
+def test_a_private_run_shows_its_epsilon(gossamer, own_csv):
+    code, out, _ = gossamer("run", "mushrooms", "--epsilon", 5, "--steps", 40, "--rows", "l1", "--json", "p.json")
+    assert code == 0
+    assert "Private: exact laplace noise on messages" in out
+    assert "not private" not in out
+    told = json.loads(Path("p.json").read_text())
+    assert max(told["epsilon"]) <= 5
+    ranges = ("--range", "age=0:120,dose=0:5", "--drop", "ward,clinic", "--target", "ill")
+    assert gossamer("run", "--csv", own_csv, *ranges, "--epsilon", 5, "--steps", 10, "--out", "c")[0] == 0
+    code, _, err = gossamer("run", "--csv", own_csv, "--drop", "ward,clinic", "--target", "ill", "--epsilon", 5)
+    assert code == 2
+    assert "no privacy can be proved" in err
+
+
+def test_audit_holds(gossamer):
+    code, out, _ = gossamer("audit", "--rounds", 4)
+    assert code == 0
+    assert out.count("holds") == 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import math
 from pathlib import Path
@@ -17,7 +16,7 @@ from gossamer import datasets
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.cli import parse
 from gossamer.cli.output import check_picture, save_picture
-from gossamer.cli.run import PAPER_NOISE, PAPER_STEP, Dataset, Gradients
+from gossamer.cli.run import PAPER_NOISE, PAPER_STEP, Dataset, Gradients, Law, Rows, Where
 from gossamer.models import LogisticRegression
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, Terms, lemma2_constant, theorem4
@@ -26,22 +25,6 @@ from gossamer.report.budget import draw_budget
 from gossamer.schedules import Decay
 from gossamer.simulate.engine import setting_of
 from gossamer.types import GossamerError
-
-
-class Rows(enum.StrEnum):
-    raw = "raw"
-    l1 = "l1"
-    l2 = "l2"
-
-
-class Law(enum.StrEnum):
-    laplace = "laplace"
-    gaussian = "gaussian"
-
-
-class Where(enum.StrEnum):
-    messages = "messages"
-    source = "source"
 
 
 def budget(
@@ -73,7 +56,7 @@ def budget(
     if plot is not None:
         check_picture(plot)
     network = read_network(graph, learners)
-    rounds = _horizon(horizon)
+    rounds = parse.rounds(horizon)
     steps = 2000 if math.isinf(rounds) else int(rounds)
     schedule = parse.step_schedule(step or (PAPER_STEP if paper else "1,0.8"))
     mechanism = _mechanism(paper, epsilon, noise, law, delta, where, rounds, network.m)
@@ -94,16 +77,6 @@ def budget(
         save_picture(draw_budget(*_curves(ledgers, steps), title=str(mechanism)), plot)
         if not as_json:
             Console().print(f"Picture: {plot}")
-
-
-def _horizon(text: str) -> float:
-    try:
-        rounds = float(text)
-    except ValueError:
-        rounds = 0
-    if not rounds >= 1 or (math.isfinite(rounds) and rounds != int(rounds)):
-        raise GossamerError(f"--horizon {text}: expected a whole number of rounds ≥ 1, or inf.")
-    return rounds
 
 
 def _mechanism(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gossamer.schedules import Decay, decay
@@ -28,6 +30,17 @@ def noise_schedule(text: str, learners: int) -> Decay | None:
         raise GossamerError(f"--noise {text}: expected {form}.")
     spread = np.linspace(ends[0], ends[-1], learners).round(12)
     return decay([start] * learners, spread.tolist())
+
+
+def rounds(text: str) -> float:
+    """'2000', or 'inf' for ever."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0
+    if not found >= 1 or (math.isfinite(found) and found != int(found)):
+        raise GossamerError(f"--horizon {text}: expected a whole number of rounds ≥ 1, or inf.")
+    return found
 
 
 def budgets(text: str, learners: int) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from gossamer.cli import parse
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder, save_picture
 from gossamer.models import LogisticRegression, Model, RidgeRegression, SoftmaxRegression
 from gossamer.networks import NAMES, Network, read_network
+from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.simulate import Progress, Record, simulate
 from gossamer.simulate.record import replace_file, write_json
 from gossamer.streams import Stream, from_csv
@@ -34,6 +36,22 @@ from gossamer.types import GossamerError
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
 OWN_STEP, STEPS = "1,0.8", 2000
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
+
+
+class Law(enum.StrEnum):
+    laplace = "laplace"
+    gaussian = "gaussian"
+
+
+class Where(enum.StrEnum):
+    messages = "messages"
+    source = "source"
+
+
+class Rows(enum.StrEnum):
+    raw = "raw"
+    l1 = "l1"
+    l2 = "l2"
 
 
 class Dataset(enum.StrEnum):
@@ -80,6 +98,12 @@ class Settings:
     graph: str | None
     step: str | None
     noise: str | None
+    epsilon: str | None
+    law: str
+    delta: float
+    where: str
+    horizon: str | None
+    rows: str
     strict: bool
     gradient: str
     draw: str
@@ -104,6 +128,12 @@ DEFAULTS = Settings(
     graph=None,
     step=None,
     noise=None,
+    epsilon=None,
+    law=Law.laplace,
+    delta=1e-5,
+    where=Where.messages,
+    horizon=None,
+    rows=Rows.raw,
     strict=True,
     gradient=Gradients.history,
     draw=Draw.random,
@@ -138,6 +168,16 @@ def run(
         help="Laplace scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, ν0,ς_first:ς_last; 0 is none "
         f"[default: {PAPER_NOISE}].",
     ),
+    epsilon: str | None = typer.Option(
+        None, help="Private instead: exact noise for this budget ε, one for all learners or one each: 1,2,4,…"
+    ),
+    law: Law = typer.Option(Law.laplace, help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."),
+    delta: float = typer.Option(1e-5, help="With --epsilon: δ of Gaussian noise."),
+    where: Where = typer.Option(
+        Where.messages, help="With --epsilon: noise on messages, or on the newest records' gradient."
+    ),
+    horizon: str | None = typer.Option(None, help="With --epsilon: rounds it is meant for, or inf [default: --steps]."),
+    rows: Rows = typer.Option(Rows.raw, help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1."),
     strict: bool = typer.Option(
         True,
         help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½); "
@@ -180,6 +220,12 @@ def run(
         graph=graph,
         step=step,
         noise=noise,
+        epsilon=epsilon,
+        law=law.value,
+        delta=delta,
+        where=where.value,
+        horizon=horizon,
+        rows=rows.value,
         strict=strict,
         gradient=gradient.value,
         draw=draw.value,
@@ -223,13 +269,15 @@ def run(
 def _prepared(settings: Settings, before: Record | None) -> Callable[[], Record]:
     """The run, with all that can be checked before it starts checked."""
     stream, model, network = _parts(settings)
+    private = settings.epsilon is not None
     # The paper's own settings break Assumption 4; they are run as published, and the run says so.
-    published = settings.dataset is not None and settings.step is None and settings.noise is None
+    published = settings.dataset is not None and settings.step is None and settings.noise is None and not private
     algorithm = ldp_gradient_tracking(
-        step=parse.step_schedule(settings.step or (PAPER_STEP if settings.dataset else OWN_STEP)),
-        noise=parse.noise_schedule(settings.noise or PAPER_NOISE, network.m),
+        step=parse.step_schedule(settings.step or (PAPER_STEP if settings.dataset and not private else OWN_STEP)),
+        noise=None if private else parse.noise_schedule(settings.noise or PAPER_NOISE, network.m),
         strict=settings.strict and not published,
     )
+    mechanism = _mechanism(settings, network.m)
 
     def run_it() -> Record:
         with _watched(model.score) as callback:
@@ -238,6 +286,7 @@ def _prepared(settings: Settings, before: Record | None) -> Callable[[], Record]
                 network,
                 stream,
                 model=model,
+                privacy=mechanism,
                 steps=settings.steps if settings.steps is not None else STEPS,
                 gradient=settings.gradient,  # type: ignore[arg-type]
                 seed=settings.seed,
@@ -247,6 +296,21 @@ def _prepared(settings: Settings, before: Record | None) -> Callable[[], Record]
             )
 
     return run_it
+
+
+def _mechanism(settings: Settings, learners: int) -> Mechanism | None:
+    if settings.epsilon is None:
+        for option in ("law", "delta", "where", "horizon"):
+            if getattr(settings, option) != getattr(DEFAULTS, option):
+                raise GossamerError(f"--{option} goes with --epsilon: give a budget, or leave it out.")
+        return None
+    if settings.noise is not None:
+        raise GossamerError("--epsilon finds the noise and --noise states it: give one of them.")
+    budgets, horizon = parse.budgets(settings.epsilon, learners), settings.horizon
+    options: Any = {"where": settings.where, "horizon": None if horizon is None else parse.rounds(horizon)}
+    if settings.law == Law.laplace:
+        return Laplace.for_budget(budgets, **options)
+    return Gaussian.for_budget(budgets, settings.delta, **options)
 
 
 def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
@@ -264,7 +328,8 @@ def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
                 raise GossamerError(f"--{option.replace('_', '-')} is for --csv FILE: leave it out for the mushrooms.")
         if settings.model not in (None, Kind.logistic):
             raise GossamerError(f"--model {settings.model}: the mushrooms have two classes; use logistic.")
-        stream = datasets.mushrooms(learners, settings.seed, settings.draw, settings.split)  # type: ignore[arg-type]
+        shape: Any = {"draw": settings.draw, "split": settings.split, "rows": settings.rows}
+        stream = datasets.mushrooms(learners, settings.seed, **shape)
         model = LogisticRegression(settings.l2)
     default = "paper" if stream.learners == 10 else "random"
     return stream, model, read_network(settings.graph or default, stream.learners)
@@ -272,7 +337,11 @@ def _parts(settings: Settings) -> tuple[Stream, Model, Network]:
 
 def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
     assert settings.csv is not None
-    for option, value, default in (("--draw", settings.draw, Draw.random), ("--split", settings.split, Split.iid)):
+    for option, value, default in (
+        ("--draw", settings.draw, Draw.random),
+        ("--split", settings.split, Split.iid),
+        ("--rows", settings.rows, Rows.raw),
+    ):
         if value != default:
             raise GossamerError(f"{option} {value} is for the mushrooms: leave it out; a CSV's records come in order.")
     if settings.target is None:
@@ -330,7 +399,8 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
 
 def _check_types(settings: Settings) -> None:
     """ValueError where a stored setting is not of the kind that the command would have stored."""
-    choices = {"dataset": Dataset, "model": Kind, "gradient": Gradients, "draw": Draw, "split": Split}
+    choices: dict[str, type[enum.StrEnum]] = {"law": Law, "where": Where, "rows": Rows}
+    choices |= {"dataset": Dataset, "model": Kind, "gradient": Gradients, "draw": Draw, "split": Split}
     for name, kind in get_type_hints(Settings).items():
         value = getattr(settings, name)
         if get_origin(kind) is list:
@@ -400,12 +470,16 @@ def _watched(score: str) -> Iterator[Any]:
 
 def _show(console: Console, record: Record) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
-    for name in (record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", "ε"):
+    private = record.epsilon is not None
+    for name in (record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", "ε", *(["ε for ever"] if private else [])):
         table.add_column(name, justify="right")
     names = record.config["stream"].get("names") or range(len(record.learners))
-    for name, row in zip(names, record.learners, strict=True):
+    spent = [["not private"]] * len(record.learners)
+    if record.epsilon is not None:
+        spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
+    for name, row, cost in zip(names, record.learners, spent, strict=True):
         numbers = (f"{row.accuracy:.4f}", f"{row.tracking_error:.4g}", f"{row.optimality_gap:.4g}")
-        table.add_row(escape(str(name)), *numbers, "not private")
+        table.add_row(escape(str(name)), *numbers, *cost)
     last = record.history[-1]
     mean = (f"{last.accuracy:.4f}", f"{last.tracking_error:.4g}", f"{last.optimality_gap:.4g}")
     table.add_section()

@@ -47,7 +47,7 @@ def spectral_gap(R: csr_array) -> float:
     if m > DENSE_UP_TO:
         with contextlib.suppress(ArpackNoConvergence):  # eigenvalues crowd near 1, as on a long ring
             P, start = R + eye_array(m), np.linspace(1, 2, m)
-            values = eigs(P, k=2, which="LM", v0=start, return_eigenvectors=False, tol=1e-10, maxiter=50 * m)
+            values = eigs(P, k=2, which="LM", v0=start, return_eigenvectors=False, tol=1e-10, maxiter=200)
     if values is None:
         if m > 4096:
             raise GossamerError(f"the spectral gap of these {m} learners could not be found: they mix too slowly.")

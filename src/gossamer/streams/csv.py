@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer.records import FeatureBounds
 from gossamer.streams.arrays import table_of
 from gossamer.streams.stream import OnePass
 from gossamer.types import Array, GossamerError, Integers
@@ -70,7 +71,10 @@ def from_csv(
     )
     description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features, "names": names}
     notes = _notes(guessed) if regression else [_classes(cells, target), *_notes(guessed)]
-    return OnePass(table_of(np.hstack(blocks), labels), order, per_round, description, notes)
+    declared = not guessed and not categorical  # a list of categories read off the data is a statistic of it, too
+    width = len(features) + intercept
+    bounds = FeatureBounds(width, width**0.5, 1.0) if declared else None
+    return OnePass(table_of(np.hstack(blocks), labels, bounds), order, per_round, description, notes)
 
 
 def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
