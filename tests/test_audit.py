@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,31 @@ def test_a_fresh_draw_for_each_neighbour_is_caught():
     finally:
         gs.privacy.PrivateBoundary.release = genuine
     assert len(asked) == len(set(asked)) == 2 * 7
+
+
+JUDGED = {
+    "laplace source": Laplace.for_budget(1.0, where="source"),
+    "gaussian source": Gaussian.for_budget(1.0, 1e-5, where="source"),
+    "laplace messages": Laplace.for_budget(1.0),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_the_outside_judge_certifies_no_more_than_we_claim_and_catches_weak_noise(name):
+    pytest.importorskip("jax_privacy", reason="needs the extra `audit`")
+    mechanism = JUDGED[name]
+    gradient = "latest" if mechanism.where == "source" else "history"
+    given = (ALGORITHM, NET, gs.LogisticRegression(l2=0.1), mechanism, gradient)
+    found = whole.judge(*given, runs=20_000)
+    assert found.holds
+    assert found.measured > 0.05, "it does see the difference"
+    genuine = gs.privacy.exact_laplace if mechanism.law == "laplace" else gs.privacy.exact_gaussian
+    weak = whole.judge(*given, runs=20_000, draw=lambda value, scale: value + 0.1 * (genuine(value, scale) - value))
+    assert not weak.holds
+
+
+def test_without_the_judge_the_audit_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax_privacy", None)
+    monkeypatch.setitem(sys.modules, "jax_privacy.auditing", None)
+    with pytest.raises(gs.GossamerError, match="pip install jax-privacy"):
+        whole.judge(ALGORITHM, NET, gs.LogisticRegression(l2=0.1), JUDGED["laplace source"], "latest", runs=10)

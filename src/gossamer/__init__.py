@@ -15,6 +15,7 @@ from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import decay
 from gossamer.simulate import Record, simulate
+from gossamer.simulate.audit import audit
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 
@@ -29,6 +30,7 @@ __all__ = [
     "RidgeRegression",
     "SoftmaxRegression",
     "__version__",
+    "audit",
     "clip_l1",
     "clip_l2",
     "datasets",

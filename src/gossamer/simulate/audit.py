@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
-from gossamer.privacy import Mechanism, Setting, Terms
-from gossamer.privacy.audit import Finding, Learner, no_reuse, noise_law, replay
+from gossamer.privacy import Accountant, Mechanism, Setting, Terms, exact_gaussian, exact_laplace
+from gossamer.privacy.audit import Finding, Learner, judged, no_reuse, noise_law, replay, scores
 from gossamer.records import Batch, FeatureBounds, dense_table
 from gossamer.simulate.engine import setting_of
 from gossamer.streams import OnePass
@@ -45,6 +45,29 @@ def audit(
         )
         found.append(finding._replace(check=f"learner {i}: {finding.check}"))
     return found + _noise_findings(mechanism, terms, setting)
+
+
+def judge(
+    algorithm: Algorithm,
+    network: Network,
+    model: Model,
+    mechanism: Mechanism,
+    gradient: Gradient,
+    *,
+    rounds: int = 6,
+    learner: int = 0,
+    runs: int = 4000,
+    draw: Callable[[Array, float], Array] | None = None,
+) -> Finding:
+    """Let jax_privacy's auditor judge many runs of one learner; `draw` stands in for the noise, to see it caught."""
+    stream = _stream(network.m, rounds, mechanism)
+    setting = setting_of(algorithm, network, stream, model, gradient, rounds, FEATURES * model.outputs)
+    terms = mechanism.terms(setting)[learner]
+    exact = exact_laplace if mechanism.law == "laplace" else exact_gaussian
+    who = _learner(learner, algorithm, network, model, stream, gradient, mechanism)
+    held_in, held_out = scores(who, terms, rounds, draw or exact, runs=runs)
+    claim = Accountant(terms, delta=mechanism.delta).epsilon_at(rounds, mechanism.delta)
+    return judged(held_in, held_out, claim, mechanism.delta)
 
 
 def _noise_findings(mechanism: Mechanism, terms: list[Terms], setting: Setting) -> list[Finding]:
