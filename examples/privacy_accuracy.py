@@ -2,7 +2,7 @@
 
 python examples/privacy_accuracy.py [quick]
 
-Every kind of noise is tuned alike, on seeds 100 to 102, over step sizes, step exponents, ridge, clip and, where both are
+Every kind of noise is tuned alike, on seeds 100 to 102, over step sizes, exponents, ridge, clip and, where both are
 allowed, history and latest gradients; what is reported are seeds 0 to 9 at the best setting. Seeds decide the records'
 order; the noise is exact and comes from the operating system. Writes docs/results/privacy/.
 """
