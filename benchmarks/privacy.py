@@ -12,9 +12,7 @@ import time
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from simulator import alternately
+from simulator import alternately, show
 
 import gossamer as gs
 from gossamer.privacy import Accountant, Gaussian, Laplace, exact_gaussian, exact_laplace
@@ -75,14 +73,5 @@ def accountant() -> list[Row]:
     return rows
 
 
-def main() -> None:
-    table = Table("measured in one run", "result", "asked", title=f"gossamer {gs.__version__}, privacy")
-    for rows in (sampler(), accountant()):
-        for row in rows:
-            table.add_row(*row)
-        table.add_section()
-    Console().print(table)
-
-
 if __name__ == "__main__":
-    main()
+    show("privacy", (sampler(), accountant()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -168,9 +168,9 @@ def many_learners() -> list[tuple[str, str, str]]:
     ]
 
 
-def main() -> None:
-    table = Table("measured in one run", "result", "asked", title=f"gossamer {gs.__version__}")
-    for rows in (engine_against_a_loop(), history_gradient(), many_learners()):
+def show(title: str, sections: Iterable[list[tuple[str, str, str]]]) -> None:
+    table = Table("measured in one run", "result", "asked", title=f"gossamer {gs.__version__}, {title}")
+    for rows in sections:
         for row in rows:
             table.add_row(*row)
         table.add_section()
@@ -178,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    show("simulator", (engine_against_a_loop(), history_gradient(), many_learners()))

@@ -43,12 +43,13 @@ def accuracy(task: tuple[str, str, float, float, float, float, float, str, int])
     )
     rows: Any = "l1" if law == "laplace" else "l2"
     kind: Any = gradient
+    clip = None if c >= 1 else gs.clip_l1(c) if law == "laplace" else gs.clip_l2(c)
     try:
         run = gs.simulate(
             gs.ldp_gradient_tracking(step=gs.decay(lam, v)),
             gs.Network.paper(),
             gs.datasets.mushrooms(10, seed, "once", rows=rows),
-            model=gs.LogisticRegression(l2, gs.clip_l1(c) if law == "laplace" else gs.clip_l2(c)),
+            model=gs.LogisticRegression(l2, clip),
             privacy=noise,
             steps=STEPS,
             gradient=kind,

@@ -89,11 +89,11 @@ def test_C_may_have_links_of_its_own():
 def test_C_needs_only_a_spanning_tree():
     R = Network.ring(3).R
     push = np.array([[-0.5, 0.25, 0.5], [0.5, -0.5, 0], [0, 0.25, -0.5]])  # strongly connected
-    Network(R, push)
+    assert Network(R, push).m == 3
     # learners 2 and 3 push into the pair {0, 1}, which keeps all: a tree of Cᵀ rooted there
     pair = np.zeros((4, 4))
     pair[0, 1] = pair[1, 0] = pair[0, 2] = pair[1, 3] = 0.5
-    Network(Network.ring(4).R, pair - np.diag(pair.sum(axis=0)))
+    assert Network(Network.ring(4).R, pair - np.diag(pair.sum(axis=0))).C[0, 2] == 0.5
 
 
 RING3 = [[-0.25, 0, 0.25], [0.25, -0.25, 0], [0, 0.25, -0.25]]

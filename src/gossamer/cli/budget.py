@@ -16,7 +16,7 @@ from gossamer import datasets
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.cli import parse
 from gossamer.cli.output import check_picture, save_picture
-from gossamer.cli.run import PAPER_NOISE, PAPER_STEP, Dataset, Gradients, Law, Rows, Where
+from gossamer.cli.settings import PAPER_NOISE, PAPER_STEP, Dataset, Gradients, Law, Rows, Where
 from gossamer.models import LogisticRegression
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, Terms, lemma2_constant, theorem4

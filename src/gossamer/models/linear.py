@@ -22,7 +22,7 @@ from scipy.special import expit, logsumexp, softmax
 from gossamer.models import kernels
 from gossamer.models.bounds import Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient, Memory
-from gossamer.records import FeatureBounds, Table, features_of
+from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, GossamerError, Integers
 
 
@@ -217,10 +217,11 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
 
 def row_norms(table: Table, norm: Norm) -> Array:
     """‖a‖ of every record."""
-    features = features_of(table)
-    if table.codebook is None:
-        return np.asarray(np.linalg.norm(features, norm, axis=1))
-    ones = np.diff(features.indptr)
+    book = table.codebook
+    if book is None:
+        return np.asarray(np.linalg.norm(table.rows, norm, axis=1))
+    value = table.rows.astype(np.int64) + book.offset
+    ones = (book.first[value + 1] - book.first[value]).sum(axis=1)
     return np.asarray(table.scale * ones ** (1 / norm))
 
 

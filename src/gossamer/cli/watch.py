@@ -1,0 +1,70 @@
+"""A run that is watched: a progress bar, and ctrl-C that loses nothing."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from gossamer.simulate import Progress
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until all files are written."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def watched(score: str) -> Iterator[Any]:
+    """A callback that shows progress and, at ctrl-C, stops the run with nothing lost; a second one ends it at once."""
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]:>8}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[error]}"),
+        console=Console(stderr=True),
+    )
+    task = bar.add_task("rounds", total=None, speed="", error="")
+    started: list[float] = []
+    shown = 0.0
+
+    def callback(progress: Progress) -> bool:
+        nonlocal shown
+        now = time.monotonic()
+        if not started:
+            started.extend([now, progress.t])
+            bar.start()
+        if now - shown > 0.1 or progress.t == progress.steps:
+            shown, last = now, progress.last
+            speed = (progress.t - started[1]) / max(now - started[0], 1e-9)
+            error = f"‖θ−θ*‖ {last.tracking_error[0]:.3g}  {score} {last.accuracy[0]:.3f}"
+            bar.update(task, total=progress.steps, completed=progress.t, speed=f"{speed:,.0f}/s", error=error)
+        return interrupted
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield callback
+    finally:
+        if started:
+            bar.stop()
+        signal.signal(signal.SIGINT, previous)
