@@ -273,7 +273,7 @@ def test_theorem_4_as_printed_is_at_least_twenty_times_the_tight_bound():
         (
             lambda: Laplace.for_budget(1.0, where="source"),
             {"gradient": "latest", "draw": "once", "steps": 900},
-            "every record to be read once",
+            "812 records for 900 rounds",
         ),
         (lambda: Laplace.for_budget(1.0), {"model": gs.RidgeRegression(l2=0.1)}, r"clip=clip_l1\(c\)"),
         (lambda: Laplace.for_budget(1.0), {"model": gs.LogisticRegression(clip=gs.clip_l2(1.0))}, "use clip_l1"),

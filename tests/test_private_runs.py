@@ -207,3 +207,21 @@ def test_a_budget_for_ever_is_kept_for_ever():
     assert (record.epsilon[:, 1] <= 3.0).all()
     assert (record.epsilon[:, 1] >= 2.97).all()
     assert (record.epsilon[:, 0] < 3.0).all()
+
+
+@pytest.mark.parametrize("gradient", ["history", "latest"])
+def test_rounds_that_are_not_full_are_refused(gradient):
+    """With fewer records than N in a round, or none any more, one record weighs more than the recursion says."""
+    rng = np.random.default_rng(0)
+    X = [rng.uniform(0, 1, size=(9, 2)), rng.uniform(0, 1, size=(10, 2))]
+    stream = gs.streams.from_arrays(X, [np.arange(9) % 2, np.arange(10) % 2], per_round=2, ranges=(0, 1))
+    given = {"model": gs.LogisticRegression(l2=0.1), "privacy": Laplace.for_budget(1.0), "gradient": gradient}
+    algorithm, net = gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.complete(2)
+    assert gs.simulate(algorithm, net, stream, steps=4, **given).epsilon[:, 0].max() <= 1
+    with pytest.raises(gs.GossamerError, match="learner 0 has 9 records for 5 rounds of 2"):
+        gs.simulate(algorithm, net, stream, steps=5, **given)
+
+
+def test_a_record_that_is_drawn_again_is_another_arrival_and_the_run_says_so():
+    assert any("protects one arrival" in note for note in run(gs.Laplace.for_budget(1.0), steps=5).notes)
+    assert not any("arrival" in note for note in run(gs.Laplace.for_budget(1.0), steps=5, draw="once").notes)

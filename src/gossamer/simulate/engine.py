@@ -113,6 +113,8 @@ def simulate(
     budget = None
     if isinstance(boundary, PrivateBoundary):
         notes += boundary.notes(t)
+        if stream.rounds is None:
+            notes.append("ε protects one arrival; a record that is drawn again is another arrival.")
         budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
     return Record(t, state._asdict(), joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
 
@@ -180,6 +182,14 @@ def setting_of(
     """All that decides a run's privacy."""
     rows = network.rows()
     newest = stream.room(1)
+    short = stream.room(steps) < steps * newest
+    if short.any():
+        # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
+        i = int(short.argmax())
+        raise GossamerError(
+            f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
+            "privacy is proved for a full round every time: use fewer steps or a smaller per_round."
+        )
 
     def dynamics(i: int, rounds: int) -> Dynamics:
         if algorithm.dynamics is None:
