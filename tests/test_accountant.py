@@ -287,6 +287,13 @@ def test_theorem_4_as_printed_is_at_least_twenty_times_the_tight_bound():
         (lambda: Gaussian.for_budget(1.0, 0.0), {}, "0 < δ < 1"),
         (lambda: Laplace.for_budget(1.0, where="nowhere"), {}, "expected 'messages' or 'source'"),
         (lambda: Laplace(), {}, "a scale or a budget"),
+        (lambda: Laplace.for_budget([1.0, 2.0]), {}, "2 budgets for 10 learners"),
+        (lambda: Laplace(gs.decay(1.0, [0.6] * 3)), {}, "noise for 3 learners and the run has 10"),
+        (
+            lambda: Laplace(gs.decay([1.0] * 3, 0.0), "source"),
+            {"gradient": "latest", "draw": "once"},
+            "noise for 3 learners and the run has 10",
+        ),
     ],
 )
 def test_what_cannot_be_proved_is_refused(mechanism, given, says):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
@@ -59,71 +59,43 @@ class Split(enum.StrEnum):
 class Settings:
     """All that decides a run; kept in its folder so that it can be resumed."""
 
-    dataset: str | None
-    csv: str | None
-    target: str | None
-    split_by: str | None
-    categorical: list[str]
-    drop: list[str]
-    range: list[str]
-    per_round: int
-    model: str | None
-    l2: float
-    learners: int | None
-    steps: int | None
-    graph: str | None
-    step: str | None
-    noise: str | None
-    epsilon: str | None
-    law: str
-    delta: float
-    where: str
-    horizon: str | None
-    rows: str
-    strict: bool
-    gradient: str
-    draw: str
-    split: str
-    seed: int
-    evaluate_every: int | None
+    dataset: str | None = None
+    csv: str | None = None
+    target: str | None = None
+    split_by: str | None = None
+    categorical: list[str] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    range: list[str] = field(default_factory=list)
+    per_round: int = 1
+    model: str | None = None
+    l2: float = 1e-2
+    learners: int | None = None
+    steps: int | None = None
+    graph: str | None = None
+    step: str | None = None
+    noise: str | None = None
+    epsilon: str | None = None
+    law: str = Law.laplace
+    delta: float = 1e-5
+    where: str = Where.messages
+    horizon: str | None = None
+    rows: str = Rows.raw
+    strict: bool = True
+    gradient: str = Gradients.history
+    draw: str = Draw.random
+    split: str = Split.iid
+    seed: int = 0
+    evaluate_every: int | None = None
 
 
-DEFAULTS = Settings(
-    dataset=None,
-    csv=None,
-    target=None,
-    split_by=None,
-    categorical=[],
-    drop=[],
-    range=[],
-    per_round=1,
-    model=None,
-    l2=1e-2,
-    learners=None,
-    steps=None,
-    graph=None,
-    step=None,
-    noise=None,
-    epsilon=None,
-    law=Law.laplace,
-    delta=1e-5,
-    where=Where.messages,
-    horizon=None,
-    rows=Rows.raw,
-    strict=True,
-    gradient=Gradients.history,
-    draw=Draw.random,
-    split=Split.iid,
-    seed=0,
-    evaluate_every=None,
-)
+DEFAULTS = Settings()
 
 
 def read_settings(folder: Path) -> Settings:
     """The settings that a run left in its folder; refuses what the command would not have written."""
     try:
         stored = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        settings = Settings(**{field.name: stored[field.name] for field in fields(Settings)})
+        settings = Settings(**{one.name: stored[one.name] for one in fields(Settings)})
         _check_types(settings)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GossamerError(f"--resume {folder}: no run of gossamer there; give its --out folder.") from None

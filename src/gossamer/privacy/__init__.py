@@ -1,7 +1,7 @@
 """Privacy: exact noise, proved budgets, a ledger for each learner; and seeded noise, for simulation only."""
 
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.base import Privacy
+from gossamer.privacy.base import Boundary, Privacy
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
 from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
 from gossamer.privacy.simulated import SimulatedLaplace, simulated
@@ -9,6 +9,7 @@ from gossamer.privacy.theorem4 import lemma2_constant, theorem4
 
 __all__ = [
     "Accountant",
+    "Boundary",
     "Gaussian",
     "Laplace",
     "Mechanism",

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, final
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -48,13 +48,6 @@ class Setting(NamedTuple):
     settles: float
     step_exponent: float | None
     read_once: bool
-
-
-class Boundary(Protocol):
-    """What stands between a learner's private values and its messages."""
-
-    def release(self, channel: str, t: int, value: Array) -> Array: ...
-    def gradient(self, t: int, grad: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -89,6 +82,7 @@ class Mechanism(ABC):
 
     def terms(self, setting: Setting) -> list[Terms]:
         """Every learner's terms, with scales found for its budget where none were given."""
+        self._check_learners(setting.learners)
         if self.where == "source":
             self._check_source(setting)
         c, L = setting.reach(1 if self.law == "laplace" else 2)
@@ -132,7 +126,13 @@ class Mechanism(ABC):
                 f"ε = {epsilon:g} is below the grid's own charge {unit.surcharge(rounds):.1e}: allow more."
             )
         scale = math.sqrt(whole) / mu_for(room, self.delta) if squared else whole / room
-        return Terms(**{**unit.__dict__, "initial": max(scale, 1e-300) * (1 + 1e-9)})
+        return replace(unit, initial=max(scale, 1e-300) * (1 + 1e-9))
+
+    def _check_learners(self, learners: int) -> None:
+        if isinstance(self.epsilon, tuple) and len(self.epsilon) != learners:
+            raise GossamerError(f"{len(self.epsilon)} budgets for {learners} learners: give one for all, or one each.")
+        if self.scale is not None and self.scale.learners not in (None, learners):
+            raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
 
     def _check_source(self, setting: Setting) -> None:
         if setting.history:

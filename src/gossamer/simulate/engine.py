@@ -18,12 +18,12 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
-from gossamer.privacy import Mechanism, Privacy, PrivateBoundary, Setting, simulated
+from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, simulated
 from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.metrics import Metrics
 from gossamer.simulate.record import Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, Dynamics, GossamerError, Matrix
+from gossamer.types import Array, Dynamics, GossamerError, Matrix, Rows
 from gossamer.version import __version__
 
 NO_NOISE = "not private: no noise"
@@ -67,12 +67,12 @@ def simulate(
     _check_run(network, stream, steps, gradient, every, seed)
     if privacy is None and algorithm.noise is not None:
         privacy = simulated(algorithm.noise, seed)
-    scales: Schedule | None = getattr(privacy, "scale", None)
-    if not (isinstance(privacy, Mechanism) and privacy.where == "source"):
-        _check_learners(scales, network.m)
-        notes = [*algorithm.notes(scales), *stream.notes]
-    else:
-        notes = [*algorithm.notes(None), *stream.notes]
+    at_source = (
+        isinstance(privacy, Mechanism) and privacy.where == "source"
+    )  # then messages carry no noise of their own
+    scales: Schedule | None = None if at_source else getattr(privacy, "scale", None)
+    _check_learners(scales, network.m)
+    notes = [*algorithm.notes(scales), *stream.notes]
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
@@ -120,7 +120,14 @@ def simulate(
 
 
 def _round(
-    algorithm: Algorithm, state: Any, memory: Memory, stream: Stream, boundary: Any, mix: _Mixer, rows: Any, t: int
+    algorithm: Algorithm,
+    state: Any,
+    memory: Memory,
+    stream: Stream,
+    boundary: Boundary,
+    mix: _Mixer,
+    rows: Rows,
+    t: int,
 ) -> Any:
     memory.observe(stream.arrivals(t))
     boundary.charge(t)
