@@ -302,7 +302,7 @@ def test_what_cannot_be_proved_is_refused(mechanism, given, says):
 
 
 def test_the_dp_accounting_library_agrees():
-    """Gaussian: its PLD accountant composes our rounds to the same ε. Laplace: never above our pure ε or our zCDP."""
+    """Gaussian: its PLD accountant composes our rounds to the same ε. Laplace alike."""
     dp_accounting = pytest.importorskip("dp_accounting", reason="needs the extra `accounting`")
     pld = pytest.importorskip("dp_accounting.pld")
     ledger = Accountant(terms_of(law="gaussian", initial=4.0, bound=GradientBound(1.0, 0.25, 0.01, 1)))
@@ -313,5 +313,5 @@ def test_the_dp_accounting_library_agrees():
     laplace.step(40)
     event = laplace.to_dp_event()
     assert isinstance(event, dp_accounting.ComposedDpEvent)
-    tighter = pld.PLDAccountant(value_discretization_interval=1e-4).compose(event).get_epsilon(1e-5)
-    assert tighter <= laplace.get_epsilon(1e-5)
+    theirs = pld.PLDAccountant(value_discretization_interval=1e-4).compose(event).get_epsilon(1e-5)
+    assert theirs == pytest.approx(laplace.get_epsilon(1e-5), rel=0.01)

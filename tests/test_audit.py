@@ -161,6 +161,15 @@ def test_a_recursion_that_leaves_a_path_out_is_caught():
 
 
 def test_a_fresh_draw_for_each_neighbour_is_caught():
+    def fresh_for_each(boundary, mix, channel, t, sent):
+        """As if every link had noise of its own: receiver i hears learner j with the draw made for (i, j)."""
+        return np.stack([mix(sent.over, boundary.release(channel, t, sent.value))[i] for i in range(len(sent.value))])
+
+    assert whole.one_copy(GENUINE).holds
+    assert not whole.one_copy(GENUINE, fresh_for_each).holds
+
+
+def test_the_engine_draws_once_for_each_channel_and_round():
     """One copy a round goes to every out-neighbour: the engine asks for each channel's noise once."""
     asked = []
     genuine = gs.privacy.PrivateBoundary.release

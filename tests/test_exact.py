@@ -118,3 +118,18 @@ def test_a_forked_process_has_noise_of_its_own():
 def test_what_would_leave_the_grid_is_refused(value, scale, says):
     with pytest.raises(GossamerError, match=says):
         exact_laplace(np.array([0.0, value]), scale)
+
+
+@pytest.mark.parametrize("draw", [exact_laplace, exact_gaussian])
+def test_tensors_get_the_same_law_and_stay_what_they_are(draw):
+    torch = pytest.importorskip("torch", reason="needs the extra `nn`")
+    for dtype in (torch.float64, torch.float32):
+        values = torch.full((4, 20_000), 0.25, dtype=dtype, requires_grad=True)
+        scale = torch.tensor([[0.5], [1.0], [2.0], [4.0]])
+        out = draw(values, scale)
+        assert (out.dtype, out.shape, out.device) == (dtype, values.shape, values.device)
+        noise = ((out.double() - 0.25) / scale.double()).detach().numpy()
+        law = "laplace" if draw is exact_laplace else "norm"
+        assert stats.kstest(noise.ravel(), law).pvalue > 1e-6
+    steps = draw(torch.zeros(1000, dtype=torch.float64), 1.0).numpy() * 2.0**40
+    assert (steps == np.rint(steps)).all()

@@ -3,12 +3,12 @@
 The cost follows from public things alone: the graph, the schedules, the model's gradient bound and how many rounds have
 passed; never from data. See gossamer.privacy.recursion for the argument, and gossamer.privacy.forever for the tail.
 
-    messages, Laplace    ε = Σ x_t/ν_t, worst k                         pure; with δ > 0 also by zCDP, ρ = ½ Σ
-    (x_t/ν_t)² messages, Gaussian   μ² = Σ (x_t/σ_t)², worst k                     (ε, δ) of one Gaussian mechanism
-    with that μ source               each record enters exactly one release: 2c/(Nν_t) of the dearest round, for every
-    horizon
+    messages, Laplace     ε = Σ x_t/ν_t, worst k; with δ > 0 by privacy loss distributions, or zCDP, ρ = ½ Σ (x_t/ν_t)²
+    messages, Gaussian    μ² = Σ (x_t/σ_t)², worst k: (ε, δ) of one Gaussian mechanism with that μ
+    source                each record enters exactly one release: 2c/(Nν_t) of the dearest round, for every horizon
 
-(An ε_t-private mechanism is ½ε_t²-zCDP: Bun & Steinke, TCC 2016, Prop. 1.4.)
+See gossamer.privacy.laplace and gossamer.privacy.gaussian. (An ε_t-private mechanism is ½ε_t²-zCDP: Bun & Steinke, TCC
+2016, Prop. 1.4.)
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import numpy as np
 from gossamer.privacy.exact import SURCHARGE
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
-from gossamer.privacy.recursion import GradientBound, charges, sensitivities, worst_case
+from gossamer.privacy.laplace import epsilon_composed, epsilon_single
+from gossamer.privacy.recursion import GradientBound, charges, losses_by_lag, sensitivities, worst_case
 from gossamer.types import Array, Dynamics, GossamerError
 
 Law = Literal["laplace", "gaussian"]
 Where = Literal["messages", "source"]
 FAR = 2**17  # rounds computed before the tail is proved
+MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,19 @@ def _weights(terms: Terms, rounds: int, dynamics: Dynamics) -> Array:
     return weights
 
 
+def losses(terms: Terms, rounds: int) -> Array | None:
+    """Every message's sensitivity/ν, for a record that is worst in each; None where that is too much to work out."""
+    if terms.where == "source":
+        return np.array([total(terms, rounds, squared=False)])
+    if not terms.history and rounds > MOST_BY_LAG:
+        return None
+    dynamics = terms.dynamics(rounds)
+    weights = _weights(terms, rounds, dynamics)
+    if not terms.history:
+        return losses_by_lag(dynamics, terms.bound, weights).ravel()
+    return np.asarray(sensitivities(dynamics, terms.bound, True) * weights).ravel()
+
+
 def epsilon_of(terms: Terms, pure: float, squares: float, delta: float, surcharge: float) -> float:
     """ε at δ from the two totals."""
     if terms.law == "gaussian":
@@ -165,7 +180,16 @@ class Accountant:
             return math.inf
         pure = math.inf if gaussian else total(self.terms, rounds, squared=False)
         squares = total(self.terms, rounds, squared=True) if gaussian or delta > 0 else math.inf
-        return epsilon_of(self.terms, pure, squares, delta, self.terms.surcharge(rounds))
+        simple = epsilon_of(self.terms, pure, squares, delta, self.terms.surcharge(rounds))
+        return simple if gaussian or delta <= 0 else min(simple, self._by_losses(rounds, delta))
+
+    def _by_losses(self, rounds: int, delta: float) -> float:
+        """Laplace noise at δ > 0, from each message's own loss."""
+        each = losses(self.terms, rounds)
+        if each is None:
+            return math.inf
+        composed = epsilon_single(float(each[0]), delta) if len(each) == 1 else epsilon_composed(each, delta)
+        return composed + self.terms.surcharge(rounds)
 
     def epsilon_for_ever(self, delta: float = 0.0) -> float:
         """ε if the run never ends, proved, or ∞.
@@ -203,13 +227,11 @@ class Accountant:
             import dp_accounting
         except ImportError:
             raise GossamerError("to_dp_event() needs the dp-accounting library: pip install dp-accounting.") from None
-        if self.terms.where == "source":
-            losses = np.array([total(self.terms, self.rounds, squared=False)])
-        elif not self.terms.history:
-            raise GossamerError("to_dp_event() is for gradient='history' or noise at the source: use get_epsilon().")
-        else:
-            dynamics = self.terms.dynamics(self.rounds)
-            x = sensitivities(dynamics, self.terms.bound, True)
-            losses = (x * _weights(self.terms, self.rounds, dynamics)).ravel()
+        each = losses(self.terms, self.rounds)
+        if each is None:
+            raise GossamerError(
+                f"to_dp_event() with gradient='latest' works out every record's losses, for at most {MOST_BY_LAG} "
+                f"rounds, and the ledger has {self.rounds}: use get_epsilon()."
+            )
         event = dp_accounting.GaussianDpEvent if self.terms.law == "gaussian" else dp_accounting.LaplaceDpEvent
-        return dp_accounting.ComposedDpEvent([event(float(1 / loss)) for loss in losses if loss > 0])
+        return dp_accounting.ComposedDpEvent([event(float(1 / loss)) for loss in each if loss > 0])

@@ -112,6 +112,28 @@ def _worst_latest(dynamics: Dynamics, bound: GradientBound, weights: Array, squa
     return max(best, float(np.sort(upper)[::-1][min(EXACT_TRIES, len(upper) - 1)]))
 
 
+def losses_by_lag(dynamics: Dynamics, bound: GradientBound, weights: Array) -> Array:
+    """(T, d): for every number of rounds after the replaced record the largest loss x_i w_i over all k, for 'latest'.
+
+    Whatever k is, its losses are no larger, element by element, than these.
+    """
+    arguments = (bound.c, bound.L, bound.ridge, bound.records)
+    largest: Array = _losses_by_lag(dynamics.A, dynamics.b, dynamics.point, *arguments, weights)
+    return largest
+
+
+@_compiled
+def _losses_by_lag(A, b, point, c, L, ridge, N, weights):  # type: ignore[no-untyped-def]
+    T, d = b.shape
+    x, largest = np.zeros((T + 1, d)), np.zeros((T, d))
+    for k in range(T):
+        _forward(A, b, point, c, L, ridge, N, False, k, x)
+        for t in range(k, T):
+            for i in range(d):
+                largest[t - k, i] = max(largest[t - k, i], x[t, i] * weights[t, i])
+    return largest
+
+
 @_compiled
 def backward(A, b, point, slope, constant, impulse, weights, squared, last):  # type: ignore[no-untyped-def]
     """For every k an upper bound of the sum of charges, G_t being slope·δ + constant after an impulse at k.

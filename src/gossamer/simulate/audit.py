@@ -10,12 +10,12 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
-from gossamer.privacy import Accountant, Mechanism, Setting, Terms, exact_gaussian, exact_laplace
+from gossamer.privacy import Accountant, Mechanism, PrivateBoundary, Setting, Terms, exact_gaussian, exact_laplace
 from gossamer.privacy.audit import Finding, Learner, judged, no_reuse, noise_law, replay, scores
 from gossamer.records import Batch, FeatureBounds, dense_table
-from gossamer.simulate.engine import setting_of
+from gossamer.simulate.engine import Mixer, deliver, setting_of
 from gossamer.streams import OnePass
-from gossamer.types import Array
+from gossamer.types import Array, Out
 
 FEATURES = 3
 
@@ -92,7 +92,22 @@ def _noise_findings(mechanism: Mechanism, terms: list[Terms], setting: Setting) 
         return boundary.gradient(t, value) if mechanism.where == "source" else boundary.release("s", t, value)
 
     found = noise_law(release, scale, mechanism.law, m)
+    if mechanism.where == "messages":
+        found.append(one_copy(boundaries[0]))
     return [*found, no_reuse(release("s", 0, np.zeros((m, 2000))) / scale(0), again(0) / scale(0))]
+
+
+def one_copy(boundary: PrivateBoundary, deliver: Callable[..., Array] = deliver) -> Finding:
+    """A second noisy copy of a message would be a second release: all out-neighbours must get the same bytes.
+
+    Looked at where a learner is heard alone, so that what is received divided by the weight is what was sent.
+    """
+    m = len(boundary.ledgers)
+    hub = Network.from_edges(m, [link for i in range(1, m) for link in ((0, i), (i, 0))], 0.5 / m)
+    got = deliver(boundary, Mixer(hub), "s", 0, Out(np.zeros((m, 50)), "R", True))
+    copies = got[1:] * (2 * m)
+    apart = float(np.abs(copies - copies[0]).max())
+    return Finding("difference between neighbours' copies", apart, 1e-12, apart <= 1e-12 * np.abs(copies).max())
 
 
 def _stream(m: int, rounds: int, mechanism: Mechanism) -> OnePass:

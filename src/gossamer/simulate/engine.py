@@ -23,7 +23,7 @@ from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.metrics import Metrics
 from gossamer.simulate.record import Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, Dynamics, GossamerError, Matrix, Rows
+from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
 from gossamer.version import __version__
 
 NO_NOISE = "not private: no noise"
@@ -95,7 +95,7 @@ def simulate(
     if isinstance(boundary, PrivateBoundary) and start:
         for t in range(start):
             boundary.charge(t)
-    mix = _Mixer(network)
+    mix = Mixer(network)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
@@ -125,7 +125,7 @@ def _round(
     memory: Memory,
     stream: Stream,
     boundary: Boundary,
-    mix: _Mixer,
+    mix: Mixer,
     rows: Rows,
     t: int,
 ) -> Any:
@@ -133,11 +133,13 @@ def _round(
     boundary.charge(t)
     grad = boundary.gradient(t, memory.gradient(algorithm.point(state)))
     out = algorithm.emit(state, grad, rows, t)
-    got = {
-        channel: mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
-        for channel, sent in out.items()
-    }
+    got = {channel: deliver(boundary, mix, channel, t, sent) for channel, sent in out.items()}
     return algorithm.step(state, got, grad, rows, t)
+
+
+def deliver(boundary: Boundary, mix: Mixer, channel: str, t: int, sent: Out) -> Array:
+    """What every learner receives: one noisy copy of each message, the same for all out-neighbours."""
+    return mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
 
 
 class _Unproved:
@@ -157,7 +159,7 @@ class _Unproved:
         return value if self._privacy is None else value + self._privacy.noise(channel, t, value.shape)
 
 
-class _Mixer:
+class Mixer:
     """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
 
     def __init__(self, network: Network) -> None:
