@@ -27,7 +27,7 @@ def terms_of(i=0, law="laplace", history=True, v=0.8, exponent=0.6, initial=1.0,
     algorithm = gs.ldp_gradient_tracking(step=gs.decay(lam, v), strict=False)
     return Terms(
         law, where, bound or GradientBound(1.0, 0.25, 0.01, 1), history,
-        lambda T: algorithm.dynamics(NET.R[i, i], NET.C[i, i], 10, NET.own_weights(T)[:, i]),
+        lambda T: algorithm.dynamics(NET.rows([i]), NET.own_weights(T)[:, i]),
         NET.settles, initial, exponent, 117,
     )  # fmt: skip
 

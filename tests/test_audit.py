@@ -143,8 +143,8 @@ def test_a_clipper_that_is_off_by_a_factor_is_caught(gradient):
 
 
 def test_a_recursion_that_leaves_a_path_out_is_caught():
-    def careless(R_ii, C_ii, m, z):
-        honest = ALGORITHM.dynamics(R_ii, C_ii, m, z)
+    def careless(rows, z):
+        honest = ALGORITHM.dynamics(rows, z)
         return honest._replace(A=0.1 * honest.A)
 
     algorithm = gs.Algorithm("careless", ALGORITHM.init, ALGORITHM.emit, ALGORITHM.step, dynamics=careless)

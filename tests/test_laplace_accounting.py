@@ -61,7 +61,7 @@ def test_a_single_release_has_its_closed_form(loss, delta):
 def test_losses_cover_every_record(history):
     terms = terms_of(3, history=history)
     T = 30
-    bound = losses(terms, T).reshape(T, 2)
+    bound = losses(terms, T).reshape(T + 1, 2)[:T]
     weights = np.arange(1.0, T + 1)[:, None] ** terms.exponent / terms.initial
     for k in range(0, T, 3):
         each = sensitivities(terms.dynamics(T), terms.bound, history, k) * weights

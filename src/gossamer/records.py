@@ -52,6 +52,7 @@ class Table:
     columns: int
     scale: float = 1.0
     bounds: FeatureBounds | None = None  # None: nothing was declared
+    undeclared: str = ""  # what of the features or labels was read off the data itself, in words: no privacy then
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -15,10 +15,11 @@ from gossamer.types import Array, GossamerError
 
 @dataclass(frozen=True)
 class Decay:
-    """initial / (t+1)^exponent; a scalar for all learners, or one value per learner as an (m, 1) column."""
+    """initial · ratio^t / (t+1)^exponent; a scalar for all learners, or one value per learner as an (m, 1) column."""
 
     initial: float | tuple[float, ...]
     exponent: float | tuple[float, ...]
+    ratio: float = 1.0
     _columns: tuple[Array, Array] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -32,10 +33,10 @@ class Decay:
         """The value at round t; of a schedule that is one for all learners also at an array of rounds."""
         if self._columns is None:
             value: Any = self.initial / (t + 1) ** self.exponent  # type: ignore[operator]
-            return value  # type: ignore[no-any-return]
+            return value if self.ratio == 1 else value * self.ratio**t  # type: ignore[no-any-return]
         initial, minus_exponent = self._columns
         scaled: Array = initial * (t + 1.0) ** minus_exponent
-        return scaled
+        return scaled if self.ratio == 1 else scaled * self.ratio**t
 
     @property
     def learners(self) -> int | None:
@@ -46,7 +47,8 @@ class Decay:
         return list(self.exponent) if isinstance(self.exponent, tuple) else [self.exponent]
 
     def __str__(self) -> str:
-        return f"{_short(self.initial)}/(t+1)^{_short(self.exponent)}"
+        power = f"{_short(self.initial)}/(t+1)^{_short(self.exponent)}"
+        return power if self.ratio == 1 else f"{power}·{self.ratio:g}^t"
 
 
 Schedule = Callable[[int], float | Array]
@@ -68,6 +70,27 @@ def decay(initial: float | Sequence[float], exponent: float | Sequence[float]) -
     if max(abs(p) for p in (power if isinstance(power, tuple) else (power,))) > 100:
         raise GossamerError(f"decay(exponent={exponent!r}): expected an exponent of at most 100 in size.")
     return Decay(start, power)
+
+
+def geometric(initial: float | Sequence[float], ratio: float) -> Decay:
+    """initial · ratio^t, 0 < ratio ≤ 1."""
+    if not 0 < ratio <= 1:
+        raise GossamerError(f"geometric(ratio={ratio!r}): expected above 0 and at most 1.")
+    return Decay(decay(initial, 0.0).initial, 0.0, float(ratio))
+
+
+def over_rounds(schedule: Schedule, rounds: int) -> Array:
+    """A schedule that is one for all learners, at rounds 0, 1, …"""
+    if isinstance(schedule, Decay):
+        return np.asarray(schedule(np.arange(rounds)), dtype=float) * np.ones(rounds)
+    return np.array([schedule(t) for t in range(rounds)])
+
+
+def power_of(schedule: Schedule) -> float | None:
+    """v where a schedule is λ0/(t+1)^v for all learners, None where it is not."""
+    if isinstance(schedule, Decay) and isinstance(schedule.exponent, float) and schedule.ratio == 1:
+        return schedule.exponent
+    return None
 
 
 def _values(name: str, given: float | Sequence[float]) -> float | tuple[float, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Matrix = Literal["R", "C"]
+Matrix = Literal["R", "C", "W", "D"]
 
 
 class GossamerError(ValueError):
@@ -21,9 +21,11 @@ class Rows(NamedTuple):
 
     ids: Integers  # (k,) which learners this block holds
     m: int  # how many learners there are in all
-    R_ii: Array  # (k, 1)
+    R_ii: Array  # (k, 1), own weights in Laplacian form: 1+R_ii is what a learner keeps of its own value
     C_ii: Array  # (k, 1)
     settles: float  # the round from which (I+R)^t no longer changes in float64
+    W_ii: Array  # (k, 1), of the symmetric weights; NaN where the algorithm does not say that it uses them
+    D_ii: Array  # (k, 1), of the doubly stochastic ones, likewise
 
     def own(self, z: Array) -> Array:
         """[z_i]_i of every learner i of the block, as a column."""
@@ -43,11 +45,13 @@ class Dynamics(NamedTuple):
     """How differences between two neighbouring runs of one learner travel through an algorithm, T rounds long.
 
     x_{t+1} ≤ A_t x_t + b_t G_t, where G_t bounds the difference of the round's gradients, x[point] is the difference at
-    the point where they are taken, and channel c sends a value that differs by x[channels[c]].
+    the point where they are taken, and channel c sends a value that differs by x[channels[c]]: in round t by that of
+    x_t or, for a channel in `after`, whose message contains the round's own gradient, by that of x_{t+1}.
     """
 
-    A: Array  # (T, d, d), ≥ 0; constant once the graph's mixing has settled
+    A: Array  # (T, d, d), ≥ 0; constant once the graph's mixing has settled, or v is None
     b: Array  # (T, d), ≥ 0; proportional to (t+1)^-v from then on
-    v: float | None  # None where the step is no power of t: then nothing is known for ever
+    v: float | None  # None where A or b is not of that form: then nothing is known for ever
     point: int
     channels: dict[str, int]
+    after: frozenset[str] = frozenset()

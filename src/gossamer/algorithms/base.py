@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gossamer.schedules import Schedule
-from gossamer.types import Array, Dynamics, GossamerError, Out, Rows
+from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
 
 State = Any  # each algorithm's own NamedTuple of arrays, one row per learner, with a field `theta`
 
@@ -37,8 +37,10 @@ class Algorithm:
     noise       the noise scales it is meant to run with, if it was given any
     broken      the sentences in which a noise schedule breaks the method's assumptions; empty: none broken
     strict      whether a broken assumption is refused, or run and noted
+    mixes       the matrices whose links it sends over
     dynamics    how differences between neighbouring runs of one learner travel: what privacy is accounted from.
-                Called with (R_ii, C_ii, m, own weights [z_{i,t}]_i over the rounds); None: no claim can be made
+                Called with the learner's rows and its own weights [z_{i,t}]_i over the rounds; None: no claim is made
+    weights     Σ w_i f_i is what it minimises without noise, w a function of the Perron vector u; None: w = 1
     parameters  what a run record says of it
     """
 
@@ -50,7 +52,9 @@ class Algorithm:
     noise: Schedule | None = None
     broken: Callable[[Schedule | None], list[str]] = nothing_broken
     strict: bool = True
-    dynamics: Callable[[float, float, int, Array], Dynamics] | None = None
+    mixes: tuple[Matrix, ...] = ("R", "C")
+    dynamics: Callable[[Rows, Array], Dynamics] | None = None
+    weights: Callable[[Array], Array] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def notes(self, noise: Schedule | None) -> list[str]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.schedules import Decay, Schedule
+from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
 
@@ -52,15 +52,14 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         z = (1 + rows.R_ii) * x.z + got["z"] if t < rows.settles else x.z  # (9)
         return State(s, theta, z)
 
-    def dynamics(R_ii: float, C_ii: float, m: int, z: Array) -> Dynamics:
+    def dynamics(rows: Rows, z: Array) -> Dynamics:
         """δs⁺ ≤ |1+C_ii| δs + λ_t G;  δθ⁺ ≤ |1+R_ii| δθ + (|C_ii| δs + λ_t G)/(m z_t): s⁺ − s = C_ii s + … + λ_t g."""
-        rounds = range(len(z))
-        lam = np.asarray(step(np.arange(len(z)))) if isinstance(step, Decay) else np.array([step(t) for t in rounds])
+        R_ii, C_ii, share = rows.R_ii.item(), rows.C_ii.item(), 1 / (rows.m * z)
+        lam = over_rounds(step, len(z))
         A, b = np.zeros((len(z), 2, 2)), np.empty((len(z), 2))
-        A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii) / (m * z)
-        b[:, 0], b[:, 1] = lam, lam / (m * z)
-        v = step.exponent if isinstance(step, Decay) and isinstance(step.exponent, float) else None
-        return Dynamics(A, b, v, point=1, channels={"s": 0, "theta": 1})
+        A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii) * share
+        b[:, 0], b[:, 1] = lam, lam * share
+        return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
     algorithm = Algorithm(
         "ldp_gradient_tracking",

@@ -1,7 +1,8 @@
 """The network: who hears whom, and with which weights.
 
 R and C are in Laplacian form (Chen & Wang, Assumption 1): off-diagonal entries ≥ 0, R1 = 0, 1ᵀC = 0, so that I+R is
-row-stochastic and I+C column-stochastic. M_ij > 0 means that learner i receives from learner j.
+row-stochastic and I+C column-stochastic. M_ij > 0 means that learner i receives from learner j. For methods that need
+more than R and C give, W is symmetric, on all links used both ways, and D doubly stochastic, on R's links.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import networkx as nx
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array, issparse
 
-from gossamer.networks import families, spectrum
+from gossamer.networks import families, mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
 from gossamer.types import Array, GossamerError, Integers, Matrix, Rows
 
@@ -36,6 +37,7 @@ class Network:
                 f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m."
             )
         check_assumption_1(pull, push)
+        self._laplacians: dict[Matrix, csr_array] = {"R": pull, "C": push}
         self._R, self._C = pull, push
         self._own_weights: Array | None = None
 
@@ -114,6 +116,28 @@ class Network:
         return _frozen(self._C)
 
     @cached_property
+    def W(self) -> Any:
+        """Symmetric weights on every link of R and C, used both ways; I+W is doubly stochastic."""
+        return _frozen(self._laplacian("W"))
+
+    @cached_property
+    def D(self) -> Any:
+        """Doubly stochastic weights on R's own links."""
+        return _frozen(self._laplacian("D"))
+
+    @property
+    def one_way(self) -> int:
+        """How many links no message can go back on: W, which needs them both ways, is then out of reach."""
+        links = {(j, i) for j, i, _ in [*self.edges("R"), *self.edges("C")]}
+        return sum((i, j) not in links for j, i in links)
+
+    def _laplacian(self, over: Matrix) -> csr_array:
+        if over not in self._laplacians:
+            made = mixing.metropolis(self._R, self._C) if over == "W" else mixing.balanced(self._R, self.perron)
+            self._laplacians[over] = made
+        return self._laplacians[over]
+
+    @cached_property
     def perron(self) -> Array:
         """u with uᵀ(I+R) = uᵀ and uᵀ1 = m: how much weight each learner's voice has when everyone pulls."""
         u = spectrum.perron(self._R)
@@ -139,7 +163,7 @@ class Network:
 
     def edges(self, over: Matrix = "R") -> list[tuple[int, int, float]]:
         """(sender, receiver, weight) of every link."""
-        links = (self._R if over == "R" else self._C).tocoo()
+        links = self._laplacian(over).tocoo()
         return [
             (int(j), int(i), float(w)) for i, j, w in zip(*links.coords, links.data, strict=True) if i != j and w > 0
         ]
@@ -152,15 +176,22 @@ class Network:
 
     # -- what the engines need of it ------------------------------------------------------------------------------
 
-    def rows(self, ids: Sequence[int] | Integers | None = None) -> Rows:
-        """What a block of learners knows of its place; all learners where `ids` is None."""
+    def rows(self, ids: Sequence[int] | Integers | None = None, mixes: Sequence[Matrix] = ("R", "C")) -> Rows:
+        """What a block of learners knows of its place; all learners where `ids` is None.
+
+        W and D are worked out only where `mixes` asks for them.
+        """
         block = np.arange(self.m) if ids is None else np.asarray(ids, dtype=np.int64)
-        R_ii, C_ii = (M.diagonal()[block][:, None] for M in (self._R, self._C))
-        return Rows(block, self.m, R_ii, C_ii, self.settles)
+
+        def own(over: Matrix) -> Array:
+            asked = over in ("R", "C") or over in mixes
+            return self._laplacian(over).diagonal()[block][:, None] if asked else np.full((len(block), 1), np.nan)
+
+        return Rows(block, self.m, own("R"), own("C"), self.settles, own("W"), own("D"))
 
     def off_diagonal(self, over: Matrix) -> Any:
         """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many."""
-        M = self._R if over == "R" else self._C
+        M = self._laplacian(over)
         return _frozen(csr_array(M - diags_array(M.diagonal())))
 
     def __repr__(self) -> str:

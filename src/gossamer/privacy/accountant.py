@@ -24,7 +24,7 @@ from gossamer.privacy.exact import SURCHARGE
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
 from gossamer.privacy.laplace import epsilon_composed, epsilon_single
-from gossamer.privacy.recursion import GradientBound, charges, losses_by_lag, sensitivities, worst_case
+from gossamer.privacy.recursion import GradientBound, losses_by_lag, sensitivities, worst_case
 from gossamer.types import Array, Dynamics, GossamerError
 
 Law = Literal["laplace", "gaussian"]
@@ -46,6 +46,10 @@ class Terms:
     initial: float  # noise scale ν0, or standard deviation σ0
     exponent: float  # ς: the scale falls as (t+1)^-ς
     coordinates: int  # of each message
+    ratio: float = 1.0  # and by this factor from round to round
+
+    def scale(self, t: int) -> float:
+        return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
 
     @property
     def channels(self) -> int:
@@ -62,19 +66,21 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
     if rounds == 0:
         return 0.0
     if terms.where == "source":
-        dearest = max(rounds**terms.exponent, 1.0) / terms.initial
-        loss = float(2 * terms.bound.c / terms.bound.records * dearest)
+        dearest = float(_inverse_scale(terms, rounds)[[0, -1] if terms.ratio == 1 else slice(None)].max())
+        loss = 2 * terms.bound.c / terms.bound.records * dearest
         return loss * loss if squared else loss
-    dynamics = terms.dynamics(rounds)
-    return worst_case(dynamics, terms.bound, _weights(terms, rounds, dynamics), history=terms.history, squared=squared)
+    dynamics, weights = _horizon(terms, rounds)
+    return worst_case(dynamics, terms.bound, weights, history=terms.history, squared=squared)
 
 
 def total_for_ever(terms: Terms, squared: bool) -> float:
     """The same without a horizon; ∞ where no finite bound is proved."""
     if terms.where == "source":
-        return total(terms, 1, squared) if terms.exponent <= 0 else math.inf
-    if not math.isfinite(terms.settles):
+        return total(terms, 1, squared) if terms.exponent <= 0 and terms.ratio >= 1 else math.inf
+    if not math.isfinite(terms.settles) or terms.ratio != 1 or terms.dynamics(1).v is None:
         return math.inf
+    if terms.dynamics(1).after and terms.exponent < 0:
+        return math.inf  # x_{t+1} is charged below as if it were sent in round t+1, which is dearer only if noise falls
     dynamics = terms.dynamics(max(FAR, 2 * int(terms.settles)) + 1)
     d = dynamics.b.shape[1]
     sent = np.isin(np.arange(d), list(dynamics.channels.values()))
@@ -86,20 +92,28 @@ def total_for_ever(terms: Terms, squared: bool) -> float:
 def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
     """total() at each of the given, rising numbers of rounds."""
     if terms.where == "messages" and terms.history:
-        last = int(rounds[-1])
-        dynamics = terms.dynamics(last)
-        x = sensitivities(dynamics, terms.bound, True)
-        sums = np.concatenate([[0.0], np.cumsum(charges(x, _weights(terms, last, dynamics), squared))])
+        dynamics, weights = _horizon(terms, int(rounds[-1]))
+        each = sensitivities(dynamics, terms.bound, True) * weights
+        for component in (dynamics.channels[channel] for channel in dynamics.after):
+            each[:-1, component] = each[1:, component]  # what x_{t+1} costs is paid in round t
+        sums = np.concatenate([[0.0], np.cumsum((each**2 if squared else each).sum(axis=1))])
         return np.asarray(sums[rounds.astype(int)])
     return np.array([total(terms, int(t), squared) for t in rounds])
 
 
-def _weights(terms: Terms, rounds: int, dynamics: Dynamics) -> Array:
-    weights = np.zeros((rounds, dynamics.b.shape[1]))
-    scale = np.arange(1.0, rounds + 1) ** terms.exponent / terms.initial
-    for component in dynamics.channels.values():
-        weights[:, component] += scale
-    return weights
+def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array]:
+    """The dynamics of x_0 … x_rounds, and by what each component is weighed: 1/scale of the round that sends it."""
+    dynamics = terms.dynamics(rounds + 1)
+    weights = np.zeros((rounds + 1, dynamics.b.shape[1]))
+    for channel, component in dynamics.channels.items():
+        sent = slice(1, None) if channel in dynamics.after else slice(0, rounds)
+        weights[sent, component] += _inverse_scale(terms, rounds)
+    return dynamics, weights
+
+
+def _inverse_scale(terms: Terms, rounds: int) -> Array:
+    t = np.arange(float(rounds))
+    return np.asarray((t + 1) ** terms.exponent / (terms.initial * terms.ratio**t))
 
 
 def losses(terms: Terms, rounds: int) -> Array | None:
@@ -108,8 +122,7 @@ def losses(terms: Terms, rounds: int) -> Array | None:
         return np.array([total(terms, rounds, squared=False)])
     if not terms.history and rounds > MOST_BY_LAG:
         return None
-    dynamics = terms.dynamics(rounds)
-    weights = _weights(terms, rounds, dynamics)
+    dynamics, weights = _horizon(terms, rounds)
     if not terms.history:
         return losses_by_lag(dynamics, terms.bound, weights).ravel()
     return np.asarray(sensitivities(dynamics, terms.bound, True) * weights).ravel()
@@ -211,12 +224,13 @@ class Accountant:
     def state_dict(self) -> dict[str, Any]:
         terms = self.terms
         kept = {"law": terms.law, "where": terms.where, "initial": terms.initial, "exponent": terms.exponent}
+        kept |= {"ratio": terms.ratio}
         return {**kept, "rounds": self.rounds, "budget": self.budget, "delta": self.delta}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a ledger's rounds; refuses one that was kept for other noise or under a larger budget."""
         mine = self.state_dict()
-        for name in ("law", "where", "initial", "exponent", "budget", "delta"):
+        for name in ("law", "where", "initial", "exponent", "ratio", "budget", "delta"):
             if state.get(name) != mine[name]:
                 raise GossamerError(f"the ledger was kept with {name} = {state.get(name)!r}, expected {mine[name]!r}.")
         self.rounds = int(state["rounds"])

@@ -77,7 +77,7 @@ def scores(
     worlds = [_sent(learner, terms, given, k, replaced) for replaced in (False, True)]
     found = np.zeros((2, runs))
     for (t, one), (_, other) in zip(*worlds, strict=True):
-        scale = terms.initial * (t + 1.0) ** -terms.exponent
+        scale = terms.scale(t)
         for which, truth in enumerate((one, other)):
             out = draw(np.broadcast_to(truth, (runs, truth.size)), scale)
             a, b = np.abs(out - one) / scale, np.abs(out - other) / scale
@@ -141,7 +141,7 @@ def _loss(learner: Learner, terms: Terms, given: _Candidate, k: int, squared: bo
     loss = 0.0
     worlds = [_sent(learner, terms, given, k, replaced) for replaced in (False, True)]
     for (t, one), (_, other) in zip(*worlds, strict=True):
-        part = float(np.linalg.norm(one - other, order)) / (terms.initial * (t + 1.0) ** -terms.exponent)
+        part = float(np.linalg.norm(one - other, order)) / terms.scale(t)
         loss += part**2 if squared else part
     return loss
 

@@ -60,6 +60,7 @@ class Mechanism(ABC):
     delta: float = 0.0
     horizon: float | None = None  # rounds to calibrate for; None: the run's own
     exponent: float | None = None  # ς to calibrate with; None: halfway between ½ and the step's v, or 0 at the source
+    ratio: float = 1.0  # and the factor from round to round
 
     @property
     @abstractmethod
@@ -103,6 +104,7 @@ class Mechanism(ABC):
                 initial=1.0 if self.scale is None else _of(self.scale.initial, i),
                 exponent=exponent if self.scale is None else _of(self.scale.exponent, i),
                 coordinates=setting.coordinates,
+                ratio=self.ratio if self.scale is None else self.scale.ratio,
             )
             found.append(
                 terms if self.scale is not None else self._calibrated(terms, _of(self.epsilon, i), setting.steps)
@@ -154,7 +156,8 @@ class Mechanism(ABC):
 
     def __str__(self) -> str:
         aim = f"scale {self.scale}" if self.scale is not None else f"for ε = {self.epsilon}, δ = {self.delta:g}"
-        return f"exact {self.law} noise on {self.where}, {aim}, horizon {self.horizon}, exponent {self.exponent}"
+        shape = f"horizon {self.horizon}, exponent {self.exponent}, ratio {self.ratio:g}"
+        return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
 
 
 class PrivateBoundary:
@@ -165,6 +168,7 @@ class PrivateBoundary:
         self._draw = exact_laplace if mechanism.law == "laplace" else exact_gaussian
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
+        self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         self._last: dict[str, Array] = {}
         self.claim = f"private: exact {mechanism.law} noise on {mechanism.where}"
@@ -197,7 +201,7 @@ class PrivateBoundary:
                 ledger.step()
 
     def _scale(self, t: int) -> Array:
-        scale: Array = self._initial * (t + 1.0) ** -self._exponent
+        scale: Array = self._initial * (t + 1.0) ** -self._exponent * self._ratio**t
         return scale
 
     def epsilon(self) -> Array:
@@ -239,10 +243,16 @@ class Laplace(Mechanism):
 
     @classmethod
     def for_budget(
-        cls, epsilon: Numbers, *, horizon: float | None = None, where: Where = "messages", exponent: float | None = None
+        cls,
+        epsilon: Numbers,
+        *,
+        horizon: float | None = None,
+        where: Where = "messages",
+        exponent: float | None = None,
+        ratio: float = 1.0,
     ) -> Laplace:
         """Noise for a budget ε, one for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), 0.0, horizon, exponent)
+        return cls(None, where, _each(epsilon), 0.0, horizon, exponent, ratio)
 
 
 @final
@@ -267,6 +277,7 @@ class Gaussian(Mechanism):
         horizon: float | None = None,
         where: Where = "messages",
         exponent: float | None = None,
+        ratio: float = 1.0,
     ) -> Gaussian:
         """Noise for a budget (ε, δ), ε one for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), float(delta), horizon, exponent)
+        return cls(None, where, _each(epsilon), float(delta), horizon, exponent, ratio)

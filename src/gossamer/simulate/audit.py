@@ -72,14 +72,12 @@ def judge(
 
 def _noise_findings(mechanism: Mechanism, terms: list[Terms], setting: Setting) -> list[Finding]:
     m = len(terms)
-    initial, exponent = (np.array([[getattr(t, name)] for t in terms]) for name in ("initial", "exponent"))
     boundaries = [mechanism.bind(setting) for _ in range(2)]
     for boundary in boundaries:
         boundary.stops[:] = 10**9  # the law is looked at, not the budget
 
     def scale(t: int) -> Array:
-        column: Array = initial * (t + 1.0) ** -exponent
-        return column
+        return np.array([[each.scale(t)] for each in terms])
 
     def release(channel: str, t: int, value: Array) -> Array:
         if mechanism.where == "source":
@@ -135,7 +133,7 @@ def _learner(
 ) -> Learner:
     return Learner(
         algorithm=algorithm,
-        rows=network.rows([i]),
+        rows=network.rows([i], algorithm.mixes),
         memory=lambda: model.memory(stream.table, gradient, np.ones(1, dtype=np.int64)),
         batch=lambda a, b: Batch(a[None], np.array([b]), np.ones(1, dtype=np.int64)),
         features=FEATURES * model.outputs,

@@ -10,7 +10,7 @@ The same algorithm functions serve a party's own process, as a block of one lear
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +79,11 @@ def simulate(
     metrics = Metrics(model, stream.population)
     notes += metrics.notes
     memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    rows = network.rows()
+    rows = network.rows(mixes=algorithm.mixes)
+    if "W" in algorithm.mixes and network.one_way:
+        notes.append(
+            f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
+        )
     state = algorithm.init(rows, np.zeros((network.m, metrics.size)))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
     start, history = 0, list[np.recarray[Any, Any]]()
@@ -95,7 +99,7 @@ def simulate(
     if isinstance(boundary, PrivateBoundary) and start:
         for t in range(start):
             boundary.charge(t)
-    mix = Mixer(network)
+    mix = Mixer(network, algorithm.mixes)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
@@ -162,8 +166,8 @@ class _Unproved:
 class Mixer:
     """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
 
-    def __init__(self, network: Network) -> None:
-        self._weights: dict[Matrix, Any] = {"R": network.off_diagonal("R"), "C": network.off_diagonal("C")}
+    def __init__(self, network: Network, mixes: Sequence[Matrix] = ("R", "C")) -> None:
+        self._weights: dict[Matrix, Any] = {over: network.off_diagonal(over) for over in mixes}
 
     def __call__(self, over: Matrix, sent: Array) -> Array:
         received: Array = self._weights[over] @ sent
@@ -189,7 +193,10 @@ def setting_of(
     algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int, size: int
 ) -> Setting:
     """All that decides a run's privacy."""
-    rows = network.rows()
+    rows = [network.rows([i], algorithm.mixes) for i in range(network.m)]
+    if stream.table.undeclared:
+        # One record would move how all others are seen: no recursion and no clipper covers that.
+        raise GossamerError(f"privacy cannot be proved: {stream.table.undeclared}")
     newest = stream.room(1)
     short = stream.room(steps) < steps * newest
     if short.any():
@@ -203,8 +210,7 @@ def setting_of(
     def dynamics(i: int, rounds: int) -> Dynamics:
         if algorithm.dynamics is None:
             raise GossamerError(f"no sensitivity recursion is known for {algorithm.name}: use noise at the source.")
-        own = network.own_weights(rounds)[:, i]
-        return algorithm.dynamics(float(rows.R_ii[i, 0]), float(rows.C_ii[i, 0]), network.m, own)
+        return algorithm.dynamics(rows[i], network.own_weights(rounds)[:, i])
 
     return Setting(
         learners=network.m,
