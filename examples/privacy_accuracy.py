@@ -4,8 +4,8 @@ python examples/privacy_accuracy.py [quick]
 
 Every kind of noise is tuned alike over step sizes, step exponents, ridge, clip and, where there is a choice, the
 noise's exponent and history or latest gradients: all settings on seed 100, the twelve best again on seeds 101 to 103.
-What is reported are seeds 0 to 9 at the best setting. Seeds decide the records' order; the noise is exact and comes from the
-operating system. Writes docs/results/privacy/.
+What is reported are seeds 0 to 9 at the best setting. Seeds decide the records' order; the noise is exact and comes
+from the operating system. Writes docs/results/privacy/.
 """
 
 from __future__ import annotations

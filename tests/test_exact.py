@@ -108,8 +108,8 @@ def test_a_forked_process_has_noise_of_its_own():
     ("value", "scale", "says"),
     [
         (5000.0, 1.0, "5e\\+03 noise scales large"),
-        (np.nan, 1.0, "nan noise scales large"),
-        (np.inf, 1.0, "inf noise scales large"),
+        (np.nan, 1.0, "not finite"),
+        (np.inf, 1.0, "not finite"),
         (1.0, 0.0, "noise scale of 0"),
         (1.0, -1.0, "noise scale of -1"),
         (1.0, np.inf, "noise scale of inf"),

@@ -183,10 +183,14 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
     if size.ndim and not by_row:  # any other broadcasting: every value is a row of its own
         given, size = np.broadcast_arrays(given, size)
-    rows = given.reshape(size.size, -1) if given.size else given.reshape(0, 1)
-    scales = size.reshape(-1)
+    rows = np.ascontiguousarray(given.reshape(size.size, -1) if given.size else given.reshape(0, 1))
+    scales = np.ascontiguousarray(size.reshape(-1))
     worst = float((np.abs(rows).max(axis=1, initial=0.0) / scales).max(initial=0.0)) if rows.size else 0.0
-    if not worst < LARGEST:  # also refuses NaN
+    if not np.isfinite(worst):
+        raise GossamerError(
+            "a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps."
+        )
+    if not worst < LARGEST:
         raise GossamerError(
             f"a value is {worst:.3g} noise scales large, expected below {LARGEST:g}: what is sent would lose the grid; "
             "scale features down, use a smaller step, or more noise."

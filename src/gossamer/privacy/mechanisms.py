@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
@@ -78,8 +78,17 @@ class Mechanism(ABC):
         budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
         if self.epsilon is not None and not all(e is not None and 0 < e < math.inf for e in budgets):
             raise GossamerError(f"epsilon={self.epsilon!r}: expected a finite number above 0, or one for each learner.")
-        if self.horizon is not None and not self.horizon >= 1:
+        if self.horizon is not None and not (isinstance(self.horizon, int | float) and self.horizon >= 1):
             raise GossamerError(f"horizon={self.horizon!r}: expected a number of rounds ≥ 1, or math.inf.")
+
+    def over(self, rounds: float) -> Mechanism:
+        """The same with so many rounds to calibrate for, where it says none itself."""
+        return replace(self, horizon=rounds) if self.epsilon is not None and self.horizon is None else self
+
+    @property
+    def message_scale(self) -> Decay | None:
+        """How the noise on messages goes with time, as far as it was said: what an algorithm's assumptions look at."""
+        return self.scale if self.scale is not None or self.exponent is None else Decay(1.0, self.exponent, self.ratio)
 
     def terms(self, setting: Setting) -> list[Terms]:
         """Every learner's terms, with scales found for its budget where none were given."""
@@ -210,15 +219,22 @@ class PrivateBoundary:
 
     def epsilon_for_ever(self) -> Array:
         delta = self.mechanism.delta
-        return np.array([ledger.epsilon_for_ever(delta) for ledger in self.ledgers])
+        return np.array([min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
 
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
-        return [
-            f"Learner {i} sends nothing new from round {stop} on: its budget ε = {self.ledgers[i].budget:g} is spent."
-            for i, stop in enumerate(self.stops)
-            if stop < t
-        ]
+        spent = [f"{i} from round {stop}" for i, stop in enumerate(self.stops) if stop < t]
+        if not spent:
+            return []
+        shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
+        return [f"Learners whose budget is spent send nothing new: {shown} on."]
+
+    def kept(self, t: int) -> dict[str, Array]:
+        """The last messages, by name, where a learner has stopped and goes on sending its own."""
+        return {f"sent.{c}": last for c, last in self._last.items()} if (t >= self.stops).any() else {}
+
+    def go_on(self, kept: Mapping[str, Array]) -> None:
+        self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
 
 
 def _once(dynamics: Callable[[int, int], Dynamics], i: int) -> Callable[[int], Dynamics]:
@@ -230,7 +246,12 @@ def _of(value: Any, i: int) -> float:
 
 
 def _each(epsilon: Numbers) -> tuple[float, ...] | float:
-    return tuple(float(e) for e in epsilon) if isinstance(epsilon, Sequence) else float(epsilon)
+    try:
+        if isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str):
+            return tuple(float(e) for e in epsilon)
+        return float(epsilon)
+    except (TypeError, ValueError):
+        raise GossamerError(f"epsilon={epsilon!r}: expected a number above 0, or one for each learner.") from None
 
 
 @final

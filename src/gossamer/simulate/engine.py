@@ -65,14 +65,9 @@ def simulate(
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
     _check_run(network, stream, steps, gradient, every, seed)
-    if privacy is None and algorithm.noise is not None:
-        privacy = simulated(algorithm.noise, seed)
-    at_source = (
-        isinstance(privacy, Mechanism) and privacy.where == "source"
-    )  # then messages carry no noise of their own
-    scales: Schedule | None = None if at_source else getattr(privacy, "scale", None)
+    privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
     _check_learners(scales, network.m)
-    notes = [*algorithm.notes(scales), *stream.notes]
+    notes += [*algorithm.notes(scales), *stream.notes]
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
@@ -99,6 +94,7 @@ def simulate(
     if isinstance(boundary, PrivateBoundary) and start:
         for t in range(start):
             boundary.charge(t)
+        boundary.go_on(resume.state if resume is not None else {})
     mix = Mixer(network, algorithm.mixes)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
@@ -116,11 +112,30 @@ def simulate(
     joined = np.concatenate(history).view(np.recarray)
     budget = None
     if isinstance(boundary, PrivateBoundary):
+        config["noise"] = [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in boundary.ledgers]
         notes += boundary.notes(t)
         if stream.rounds is None:
             notes.append("ε protects one arrival; a record that is drawn again is another arrival.")
         budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
-    return Record(t, state._asdict(), joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
+    kept = state._asdict() | (boundary.kept(t) if isinstance(boundary, PrivateBoundary) else {})
+    return Record(t, kept, joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
+
+
+def _noise(
+    privacy: Privacy | Mechanism | None, algorithm: Algorithm, steps: int, resume: Record | None, seed: int
+) -> tuple[Privacy | Mechanism | None, Schedule | None, list[str]]:
+    """What adds the noise, the scales that messages get as far as they are known, and what is to be said of it."""
+    if privacy is None:
+        privacy = None if algorithm.noise is None else simulated(algorithm.noise, seed)
+        return privacy, algorithm.noise, []
+    notes = [] if algorithm.noise is None else ["The algorithm's own noise= is not used: privacy= says what is added."]
+    if isinstance(privacy, Mechanism):
+        # The first run's horizon decides the noise: with another one, rounds that are sent would be booked as quieter.
+        privacy = privacy.over(steps if resume is None else resume.config.get("horizon") or steps)
+        return privacy, privacy.message_scale if privacy.where == "messages" else None, notes
+    if not callable(getattr(privacy, "noise", None)):
+        raise GossamerError(f"privacy={privacy!r}: expected noise, such as gossamer.Laplace.for_budget(8.0).")
+    return privacy, getattr(privacy, "scale", None), notes
 
 
 def _round(
@@ -283,6 +298,7 @@ def _config(
         "score": model.score,
         "privacy": None if privacy is None else repr(privacy) if says else type(privacy).__name__,
         "gradient": gradient,
+        "horizon": privacy.horizon if isinstance(privacy, Mechanism) else None,
         "seed": int(seed),
         "evaluate_every": int(every),
     }
@@ -306,6 +322,6 @@ def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, A
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,
-        type(state)(**record.state),
+        type(state)(**{name: record.state[name] for name in state._fields}),
         [kept[k : k + 1].view(np.recarray) for k in range(len(kept))],
     )

@@ -188,6 +188,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _base(path: Path) -> Path:
+    if path.is_dir():  # a command's folder
+        return path / "record"
     return path.with_suffix("") if path.suffix in (".npz", ".json") else path
 
 

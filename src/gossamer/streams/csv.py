@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ def from_csv(
     split_by: str | None = None,
     per_round: int | Sequence[int] = 1,
     categorical: Sequence[str] = (),
+    categories: Mapping[str, Sequence[str]] | None = None,
+    classes: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
     intercept: bool = True,
@@ -34,35 +37,39 @@ def from_csv(
     """Records from a CSV file with a header line; the column `target` is the label, all others are features.
 
     Records go to `learners` in turn, or, with `split_by`, to one learner per value of that column (which is then no
-    feature). `categorical` columns become one-hot columns. Numbers are scaled to [0, 1] by `ranges[column] = (low,
-    high)` or, where that is not given, by what the file holds: a statistic of the data, which no privacy budget pays
-    for, so the stream carries a note that says so. `intercept` adds a column of ones. Labels are classes, numbered in
-    sorted order, or numbers with `regression=True`, which are scaled like a feature.
+    feature). `categorical` columns become one-hot columns, a column of `categories[column] = [name, …]` does so for
+    those names. Numbers are scaled to [0, 1] by `ranges[column] = (low, high)`. Labels are numbers of `classes`, in the
+    order given, or with `regression=True` numbers, scaled like a feature. `intercept` adds a column of ones.
+
+    Ranges, categories and classes that are not declared are read off the file. One record can change them, and with
+    them every message, so such a stream cannot be used privately; it carries a note that says so.
     """
     cells = _read(Path(path))
-    for name in [target, *([split_by] if split_by else []), *categorical, *drop, *(ranges or {})]:
+    ranges, categories = ranges or {}, categories or {}
+    for name in [target, *([split_by] if split_by else []), *categorical, *categories, *drop, *ranges]:
         cells.column(name)
     features = [name for name in cells.header if name not in {target, split_by, *drop}]
     if not features:
         raise GossamerError(f"{path} has no feature columns besides {target!r}: give at least one.")
+    _check_declared(target, features, ranges, {**dict.fromkeys(categorical, ()), **categories}, classes, regression)
     cells.refuse_missing([target, *features, *([split_by] if split_by else [])])
     records = len(cells.lines)
     if split_by is None and records < learners:
         raise GossamerError(f"{path} has {records} records for {learners} learners: use --learners {records} or fewer.")
 
-    blocks, guessed = [], []
-    for name in features:
-        if name in categorical:
-            blocks.append(_one_hot(cells, name))
-            continue
-        scaled, was_guessed = _scaled(cells, name, (ranges or {}).get(name))
-        blocks.append(scaled)
-        guessed += [name] * was_guessed
+    one_hot = {*categorical, *categories}
+    blocks = [
+        _one_hot(cells, name, categories.get(name)) if name in one_hot else _scaled(cells, name, ranges.get(name))
+        for name in features
+    ]
     if intercept:
         blocks.append(np.ones((records, 1)))
-    labels = _labels(cells, target, regression, ranges or {})
-    if regression and target not in (ranges or {}):
-        guessed.append(target)
+    labels = _scaled(cells, target, ranges.get(target))[:, 0] if regression else _labels(cells, target, classes)
+    undeclared = _undeclared(
+        [name for name in [*features, *[target] * regression] if name not in one_hot and name not in ranges],
+        [name for name in features if name in one_hot and name not in categories],
+        target if classes is None and not regression else None,
+    )
     order = _round_robin(records, learners) if split_by is None else _one_per_value(cells.column(split_by))
     names = (
         [f"{i}" for i in range(learners)]
@@ -70,15 +77,21 @@ def from_csv(
         else np.unique(cells.column(split_by).astype(str)).tolist()
     )
     description = {"csv": Path(path).name, "target": target, "split_by": split_by, "features": features, "names": names}
-    notes = _notes(guessed) if regression else [_classes(cells, target), *_notes(guessed)]
-    declared = not guessed and not categorical  # a list of categories read off the data is a statistic of it, too
-    width = len(features) + intercept
-    bounds = FeatureBounds(width, width**0.5, 1.0) if declared else None
-    return OnePass(table_of(np.hstack(blocks), labels, bounds), order, per_round, description, notes)
+    notes = [] if regression else [f"Classes of {target}: {_few(_class_names(cells, target, classes), 6)}."]
+    notes += [undeclared[0].upper() + undeclared[1:]] if undeclared else []
+    width = len(features) + intercept  # a number is at most 1, one column of a one-hot block is 1
+    bounds = None if undeclared else FeatureBounds(width, width**0.5, 1.0)
+    table = replace(table_of(np.hstack(blocks), labels, bounds), undeclared=undeclared)
+    return OnePass(table, order, per_round, description, notes)
 
 
-def classes_in(path: str | Path, target: str) -> tuple[int, bool]:
-    """How many different labels the file holds, and whether all are numbers: what a model can be guessed from."""
+def classes_in(path: str | Path, target: str, declared: Sequence[str] | None = None) -> tuple[int, bool]:
+    """How many classes there are, and whether all are numbers: what a model can be guessed from.
+
+    Of declared ones where given, else of the labels in the file.
+    """
+    if declared is not None:
+        return len(declared), not any(isinstance(_key(name), str) for name in declared)
     keys = _keys(_read(Path(path)).column(target))
     return len(set(keys)), not isinstance(keys[0], str)
 
@@ -156,8 +169,8 @@ def _numbers(cells: _Cells, name: str) -> Array:
     return np.array(values, dtype=float)
 
 
-def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> tuple[Array, bool]:
-    """A numeric column on [0, 1], and whether its range had to be read off the data."""
+def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> Array:
+    """A numeric column on [0, 1], by its declared range or else by what it holds."""
     values = _numbers(cells, name)
     low, high = declared if declared is not None else (float(values.min()), float(values.max()))
     if declared is None and low == high:
@@ -176,11 +189,13 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> t
             f"{cells.path}, line {cells.lines[k]}: {values[k]:g} in column {name!r} lies outside the declared range "
             f"{low:g}:{high:g}; correct the record or widen the range."
         )
-    return ((values - low) / (high - low))[:, None], declared is None
+    scaled: Array = ((values - low) / (high - low))[:, None]
+    return scaled.clip(0.0, 1.0)  # rounding must not leave the range that privacy is accounted from
 
 
-def _one_hot(cells: _Cells, name: str) -> Array:
-    names, digits = np.unique(cells.column(name).astype(str), return_inverse=True)
+def _one_hot(cells: _Cells, name: str, declared: Sequence[str] | None) -> Array:
+    column = cells.column(name)
+    names = sorted(set(column)) if declared is None else list(declared)
     if len(names) > MOST_CATEGORIES:
         raise GossamerError(
             f"{cells.path}: column {name!r} holds {len(names)} categories, expected at most {MOST_CATEGORIES}: "
@@ -188,28 +203,37 @@ def _one_hot(cells: _Cells, name: str) -> Array:
         )
     if len(names) < 2:
         raise GossamerError(
-            f"{cells.path}: column {name!r} is {str(names[0])!r} in every record and tells nothing; "
+            f"{cells.path}: column {name!r} is {names[0]!r} in every record and tells nothing; "
             f"leave it out with --drop {name}."
         )
-    return np.eye(len(names))[digits]
+    return np.eye(len(names))[_places(cells, name, column, names, "categories")]
 
 
-def _labels(cells: _Cells, target: str, regression: bool, ranges: Mapping[str, tuple[float, float]]) -> Array:
+def _labels(cells: _Cells, target: str, declared: Sequence[str] | None) -> Array:
     column = cells.column(target)
-    if regression:
-        words = [str(cell) for cell in column if _number(cell) is None]
-        if words:
-            raise GossamerError(f"column {target!r} holds {words[0]!r} and a regression needs numbers: change --model.")
-        return _scaled(cells, target, ranges.get(target))[0][:, 0]
+    if declared is not None:
+        return _places(cells, target, map(_key, column), list(map(_key, declared)), "classes").astype(float)
     keys = _keys(column)
     classes = sorted(set(keys))
-    number = {name: k for k, name in enumerate(classes)}
     if len(classes) < 2:
         raise GossamerError(
             f"{cells.path}: column {target!r} is {classes[0]!s} in every record, expected at least two classes: "
             "name another target, or add records of another class."
         )
-    return np.array([number[key] for key in keys], dtype=float)
+    return _places(cells, target, keys, classes, "classes").astype(float)
+
+
+def _places(cells: _Cells, name: str, values: Iterable[Any], known: Sequence[Any], what: str) -> Integers:
+    """Every value's place among those known."""
+    place = {value: k for k, value in enumerate(known)}
+    found = np.array([place.get(value, -1) for value in values])
+    if (found < 0).any():
+        k = int(found.argmin())
+        raise GossamerError(
+            f"{cells.path}, line {cells.lines[k]}: {str(cells.column(name)[k])!r} in column {name!r} is none of the "
+            f"declared {what} {_few(list(map(str, known)), 6)}; correct the record or declare it, too."
+        )
+    return found
 
 
 def _keys(column: Any) -> list[Any]:
@@ -224,10 +248,28 @@ def _keys(column: Any) -> list[Any]:
     raise AssertionError("every cell is a word")
 
 
-def _classes(cells: _Cells, target: str) -> str:
-    names, counts = np.unique(cells.column(target).astype(str), return_counts=True)
-    shown = ", ".join(f"{name} ({count})" for name, count in zip(names[:6], counts[:6], strict=True))
-    return f"Classes of {target}: {shown}{', …' if len(names) > 6 else ''}."
+def _key(cell: str) -> Any:
+    """One label by itself, as a number if it is one."""
+    for kind in (int, _number):
+        try:
+            key = kind(cell)
+        except ValueError:
+            continue
+        if key is not None:
+            return key
+    return cell.strip()
+
+
+def _class_names(cells: _Cells, target: str, declared: Sequence[str] | None) -> list[str]:
+    """Names without counts: those would be one more statistic of the data in every output."""
+    if declared is not None:
+        return list(declared)
+    column = cells.column(target)
+    return [str(cell) for _, cell in sorted(dict(zip(_keys(column), column, strict=True)).items())]
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def _round_robin(records: int, learners: int) -> list[Integers]:
@@ -245,10 +287,57 @@ def _one_per_value(column: Any) -> list[Integers]:
     return [np.flatnonzero(owner == i) for i in range(len(values))]
 
 
-def _notes(guessed: Sequence[str]) -> list[str]:
-    if not guessed:
-        return []
-    named = ", ".join(guessed[:4]) + (", …" if len(guessed) > 4 else "")
-    return [
-        f"The ranges of {named} were read off the data, which no privacy budget pays for: declare them with --range."
-    ]
+def _check_declared(
+    target: str,
+    features: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    categories: Mapping[str, Sequence[str]],
+    classes: Sequence[str] | None,
+    regression: bool,
+) -> None:
+    """Refuse declarations that contradict each other or that nothing would use."""
+    for name, listed in categories.items():
+        if name in ranges:
+            raise GossamerError(f"column {name!r} has a range and holds categories: declare one of the two.")
+        if listed and name not in features:
+            remedy = "declare the target's with --classes" if name == target else "leave its categories out"
+            raise GossamerError(f"column {name!r} has declared categories and is no feature: {remedy}.")
+        if listed:
+            _check_list(f"--categories {name}={'|'.join(listed)}", [one.strip() for one in listed])
+    if classes is not None and regression:
+        raise GossamerError(f"--classes {','.join(classes)}: a regression has none; leave it out, or change --model.")
+    if classes is not None:
+        _check_list(f"--classes {','.join(classes)}", list(map(_key, classes)))
+
+
+def _check_list(given: str, names: list[Any]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise GossamerError(f"{given}: {twice} is there twice; name each once.")
+    if len(names) < 2 or "" in names:
+        raise GossamerError(f"{given}: expected at least two names, none of them empty.")
+
+
+def _undeclared(numbers: Sequence[str], categories: Sequence[str], target: str | None) -> str:
+    """What was read off the data and how to declare it, in one sentence; nothing where all was declared."""
+    read, options = [], []
+    if numbers:
+        read.append(f"the range{'s' * (len(numbers) > 1)} of {_few(numbers)}")
+        options.append(f"--range {numbers[0]}=LOW:HIGH")
+    if categories:
+        read.append(f"the categories of {_few(categories)}")
+        options.append(f"--categories {categories[0]}='A|B'")
+    if target is not None:
+        read.append(f"the classes of {target}")
+        options.append("--classes A,B")
+    if not read:
+        return ""
+    verb = "was" if len(read) == 1 and len(numbers) == 1 else "were"
+    return (
+        f"{_and(read)} {verb} read off the data, where one record can change them and no privacy budget pays for it: "
+        f"declare them with {_and(options)}."
+    )
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
