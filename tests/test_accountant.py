@@ -315,3 +315,60 @@ def test_the_dp_accounting_library_agrees():
     assert isinstance(event, dp_accounting.ComposedDpEvent)
     theirs = pld.PLDAccountant(value_discretization_interval=1e-4).compose(event).get_epsilon(1e-5)
     assert theirs == pytest.approx(laplace.get_epsilon(1e-5), rel=0.01)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_where_numbers_overflow_every_record_still_counts(squared):
+    """A large step on raw rows overflows the uncapped bound: the worst k must be found all the same."""
+    T = 600
+    dynamics = terms_of(6, v=0.6, lam=40.0).dynamics(T)
+    bound, weights = GradientBound(22.0, 120.0, 0.01, 1), np.ones((T, 2))
+    found = worst_case(dynamics, bound, weights, history=False, squared=squared)
+    brute = max(charges(sensitivities(dynamics, bound, False, k), weights, squared).sum() for k in range(0, T, 10))
+    assert found >= brute * (1 - 1e-9)
+
+
+def test_a_budget_is_not_afforded_where_its_cost_is_not_a_number():
+    algorithm = gs.ldp_gradient_tracking(step=gs.decay(0.5, 0.0), strict=False)
+    stream = gs.datasets.mushrooms(10)
+    record = gs.simulate(
+        algorithm,
+        NET,
+        stream,
+        model=gs.LogisticRegression(l2=1.0),
+        privacy=Laplace.for_budget(1.0, horizon=10),
+        steps=60,
+    )
+    assert (record.epsilon[:, 0] <= 1.0).all()
+    assert any("0 from round 10" in note for note in record.notes)
+
+
+@pytest.mark.parametrize("rounds", [-1, 2.5, "3"])
+def test_a_ledger_takes_no_rounds_back(rounds):
+    ledger = Accountant(terms_of())
+    ledger.step(9)
+    with pytest.raises(gs.GossamerError, match="whole number of rounds"):
+        ledger.step(rounds)
+    assert ledger.rounds == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"rounds": 3}, "has 3 rounds"), ({"rounds": None}, "has None rounds"), ({"terms": "x"}, "terms = 'x'")],
+)
+def test_a_ledger_that_was_kept_on_other_terms_or_earlier_is_refused(change, says):
+    ledger = Accountant(terms_of(), 1e9)
+    ledger.step(5)
+    with pytest.raises(gs.GossamerError, match=says):
+        ledger.load_state_dict(ledger.state_dict() | change)
+    other = Accountant(terms_of(bound=GradientBound(100.0, 0.25, 0.01, 1)), 1e9)
+    with pytest.raises(gs.GossamerError, match="terms = "):
+        other.load_state_dict(ledger.state_dict())
+
+
+def test_a_negative_step_costs_what_its_positive_twin_does():
+    def total_of(sign):
+        algorithm = gs.ldp_gradient_tracking(step=lambda t: sign * (t + 1) ** -0.8, strict=False)
+        return algorithm.dynamics(NET.rows([0]), NET.own_weights(20)[:, 0]).b
+
+    np.testing.assert_array_equal(total_of(-1), total_of(1))

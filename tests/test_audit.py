@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -215,3 +216,18 @@ def test_without_the_judge_the_audit_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax_privacy.auditing", None)
     with pytest.raises(gs.GossamerError, match="pip install jax-privacy"):
         whole.judge(ALGORITHM, NET, gs.LogisticRegression(l2=0.1), JUDGED["laplace source"], "latest", runs=10)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_an_algorithm_that_lets_its_gradient_slip_out_is_caught(private):
+    def leaky(x, grad, rows, t):
+        return ALGORITHM.emit(x, grad, rows, t) | {"extra": gs.types.Out(grad, "R", private)}
+
+    algorithm = replace(ALGORITHM, emit=leaky)
+    model, mechanism = gs.LogisticRegression(l2=0.1), MECHANISMS["laplace messages"]
+    if private:  # noised, but the recursion does not know of it: refused where it would be sent
+        with pytest.raises(gs.GossamerError, match="channel 'extra'"):
+            gs.simulate(algorithm, NET, gs.datasets.mushrooms(10, rows="l1"), model=model, privacy=mechanism, steps=3)
+        return
+    found = whole.audit(algorithm, NET, model, mechanism, "history", rounds=6, learners=(4,))
+    assert any("replayed" in f.check for f in found if not f.holds)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gossamer as gs
 from gossamer import GossamerError, streams
 from gossamer.records import features_of
+from gossamer.streams.csv import classes_in
 
 GOOD = "age,ward,clinic,ill\n" + "".join(
     f"{20 + k},{'ab'[k % 2]},{['north', 'south'][k % 3 == 0]},{'yes' if k % 4 else 'no'}\n" for k in range(24)
 )
+
+
+ALL_DECLARED = {"categories": {"ward": ["a", "b", "c"]}, "ranges": {"age": (0, 100)}, "classes": ["no", "yes"]}
 
 
 @pytest.fixture
@@ -32,17 +37,71 @@ def test_records_go_to_learners_in_turn_with_features_scaled_and_coded(write):
     np.testing.assert_array_equal(X[:, -1], 1)
     np.testing.assert_array_equal(stream.table.labels, (np.arange(24) % 4 > 0).astype(float))
     np.testing.assert_allclose(stream.arrivals(1).rows[:, 0], np.arange(4, 8) / 23)
-    assert stream.notes[0] == "Classes of ill: no (6), yes (18)."
-    assert "age were read off the data" in stream.notes[1]
+    assert stream.notes[0] == "Classes of ill: no, yes.", "names; counts would be one more statistic of the data"
+    assert stream.notes[1].startswith(
+        "The ranges of age, the categories of ward, clinic and the classes of ill were read off the data"
+    )
+    assert stream.table.undeclared[1:] == stream.notes[1][1:]
+    assert stream.table.bounds is None
 
 
 def test_a_column_may_name_the_learner(write):
-    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", categorical=["ward"], ranges={"age": (0, 100)})
+    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", **ALL_DECLARED)
     assert stream.learners == 2
     np.testing.assert_array_equal(stream.room(100), [16, 8])
     np.testing.assert_allclose(features_of(stream.table)[:, 0], (20 + np.arange(24)) / 100)
-    assert len(stream.notes) == 1, "declared ranges need no warning"
+    assert stream.notes == ("Classes of ill: no, yes.",), "what is declared needs no warning"
     assert stream.description["names"] == ["north", "south"]
+
+
+def test_what_is_declared_bounds_every_record_and_follows_no_record(write):
+    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", **ALL_DECLARED)
+    assert stream.table.undeclared == ""
+    assert stream.table.bounds == (3, 3**0.5, 1), "age, one of the wards, and the intercept"
+    X = features_of(stream.table)
+    assert X.shape == (24, 5), "a ward that no record holds has its column, too"
+    assert not X[:, 3].any()
+    other = write(GOOD.replace("43,b,north,yes", "0,c,north,no"), "neighbour.csv")
+    changed = streams.from_csv(other, "ill", split_by="clinic", **ALL_DECLARED)
+    np.testing.assert_array_equal(features_of(changed.table)[:-1], X[:-1])
+    np.testing.assert_array_equal(changed.table.labels[:-1], stream.table.labels[:-1])
+    assert np.abs(X).sum(axis=1).max() <= 3
+
+
+@pytest.mark.parametrize(
+    ("left_out", "columns", "option"),
+    [("ranges", "the ranges of age", "--range age="), ("categories", "the categories of ward", "--categories ward="),
+     ("classes", "the classes of ill", "--classes")],
+)  # fmt: skip
+def test_whatever_is_not_declared_is_named_and_refuses_privacy(write, left_out, columns, option):
+    declared = {**ALL_DECLARED, "categorical": ["ward"]}
+    del declared[left_out]
+    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", **declared)
+    assert stream.table.undeclared.startswith(f"{columns} were read off the data")
+    assert option in stream.table.undeclared
+    with pytest.raises(GossamerError, match=f"privacy cannot be proved: {columns}"):
+        gs.simulate(
+            gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.ring(2), stream,
+            model=gs.LogisticRegression(clip=gs.clip_l1(1.0)), privacy=gs.Laplace.for_budget(1.0), steps=8,
+        )  # fmt: skip
+
+
+def test_a_regressions_range_is_declared_like_any_other(write):
+    given = {"learners": 2, "drop": ["ward", "clinic", "ill"], "regression": True}
+    text = "dose," + GOOD.replace("\n", "\n1,", 24)
+    ranges = {"dose": (0, 5)}
+    assert "the ranges of age" in streams.from_csv(write(text), "age", **given, ranges=ranges).table.undeclared
+    stream = streams.from_csv(write(text), "age", **given, ranges={"age": (0, 100), **ranges})
+    assert stream.table.undeclared == ""
+    np.testing.assert_allclose(stream.table.labels, (20 + np.arange(24)) / 100)
+
+
+def test_declared_classes_keep_their_order_and_compare_as_numbers(write):
+    text = "x,y\n1,0\n2,1.0\n3,none\n4,1\n"
+    stream = streams.from_csv(write(text), "y", learners=2, classes=["1", "none", "0", "2"])
+    np.testing.assert_array_equal(stream.table.labels, [2, 0, 1, 0])
+    assert classes_in(write(text), "y", ["0", "1", "2"]) == (3, True)
+    assert classes_in(write("x,y\n1,0\n2,1\n"), "y") == (2, True)
 
 
 def test_a_regression_target_is_scaled_like_a_feature(write):
@@ -81,6 +140,16 @@ def test_numeric_classes_keep_their_order(write):
         (b"\xff\xfe\x00x", {}, "cannot be read as CSV"),
         ("x;y\n1;0\n", {}, "must be separated by commas"),
         ("x,y\n1,no\n2,yes\n", {"regression": True}, "'y' holds 'no' and a regression needs numbers"),
+        ("x,y\na,0\nb,1\n", {"categories": {"x": ["a", "c"]}}, "line 3: 'b' in column 'x' is none of the .* a, c;"),
+        ("x,y\n1,0\n2,1\n", {"classes": ["0", "2"]}, "line 3: '1' in column 'y' is none of the declared classes 0, 2"),
+        ("x,y\n1,0\n2,1\n", {"classes": ["1", "1.0"]}, "1 is there twice"),
+        ("x,y\n1,0\n2,1\n", {"classes": ["1"]}, "expected at least two names"),
+        ("x,y\n1,0\n2,1\n", {"classes": ["0", "1"], "regression": True}, "a regression has none"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"x": []}}, "expected at least two names"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"x": "12"}}, "give a list of names"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"y": ["0", "1"]}}, "declare the target's with --classes"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"x": ["1", "2"]}, "ranges": {"x": (0, 9)}}, "declare one of the two"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"w": ["1", "2"]}}, "no column 'w'"),
     ],
 )
 def test_a_bad_file_gets_one_clear_sentence(write, text, options, says):

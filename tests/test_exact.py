@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import gossamer as gs
 from gossamer import GossamerError
 from gossamer.privacy import exact, exact_gaussian, exact_laplace
+from gossamer.simulate.engine import setting_of
 
 N = 200_000
 
@@ -133,3 +136,24 @@ def test_tensors_get_the_same_law_and_stay_what_they_are(draw):
         assert stats.kstest(noise.ravel(), law).pvalue > 1e-6
     steps = draw(torch.zeros(1000, dtype=torch.float64), 1.0).numpy() * 2.0**40
     assert (steps == np.rint(steps)).all()
+
+
+def test_threads_never_share_draws():
+    with ThreadPoolExecutor(4) as pool:
+        drawn = list(pool.map(lambda _: exact_laplace(np.zeros(20_000), 1.0), range(40)))
+    every = np.concatenate(drawn)
+    assert len(np.unique(every)) > len(every) - 5
+
+
+def test_what_is_too_large_for_the_grid_is_clamped_at_the_boundary_not_refused():
+    stream = gs.datasets.mushrooms(10, rows="l1")
+    setting = setting_of(
+        gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.paper(), stream,
+        gs.LogisticRegression(l2=0.1), "history", 10, 3,
+    )  # fmt: skip
+    boundary = gs.Laplace(gs.decay(1.0, 0.6)).bind(setting)
+    out = boundary.release("s", 0, np.array([[5000.0, -1e30, 0.0]] * 10))
+    assert (np.abs(out[:, 0] - 4095) < 60).all()
+    assert (np.abs(out[:, 1] + 4095) < 60).all()
+    assert boundary.clamped == 20
+    assert "20 values were beyond 4095 noise scales" in boundary.notes(1)[0]

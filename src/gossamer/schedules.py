@@ -80,10 +80,13 @@ def geometric(initial: float | Sequence[float], ratio: float) -> Decay:
 
 
 def over_rounds(schedule: Schedule, rounds: int) -> Array:
-    """A schedule that is one for all learners, at rounds 0, 1, …"""
+    """The sizes |λ_t| of a schedule that is one for all learners, at rounds 0, 1, …"""
+    if isinstance(schedule, Decay) and schedule.learners is not None:
+        raise GossamerError(f"the schedule {schedule} has a value for each learner: privacy is proved for one for all.")
     if isinstance(schedule, Decay):
-        return np.asarray(schedule(np.arange(rounds)), dtype=float) * np.ones(rounds)
-    return np.array([schedule(t) for t in range(rounds)])
+        values: Array = np.zeros(rounds) + schedule(np.arange(rounds))
+        return values
+    return np.abs(np.array([float(schedule(t)) for t in range(rounds)]))
 
 
 def power_of(schedule: Schedule) -> float | None:

@@ -11,6 +11,7 @@ import typer
 from gossamer.cli.audit import audit
 from gossamer.cli.budget import budget
 from gossamer.cli.graph import graph
+from gossamer.cli.language import translated
 from gossamer.cli.run import run
 from gossamer.types import GossamerError
 from gossamer.version import __version__
@@ -50,7 +51,7 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except GossamerError as error:
-        _fail(str(error))
+        _fail(translated(str(error)))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("Stopped before anything was run.", err=True)
         sys.exit(130)

@@ -15,7 +15,7 @@ def step_schedule(text: str) -> Decay:
     numbers = _numbers("--step", text, "λ0,v such as 1,0.6", text.split(","))
     if len(numbers) != 2:
         raise GossamerError(f"--step {text}: expected two numbers λ0,v such as 1,0.6.")
-    return decay(*numbers)
+    return _decay("--step", text, *numbers)
 
 
 def noise_schedule(text: str, learners: int) -> Decay | None:
@@ -29,7 +29,7 @@ def noise_schedule(text: str, learners: int) -> Decay | None:
     if len(ends) > 2:
         raise GossamerError(f"--noise {text}: expected {form}.")
     spread = np.linspace(ends[0], ends[-1], learners).round(12)
-    return decay([start] * learners, spread.tolist())
+    return _decay("--noise", text, [start] * learners, spread.tolist())
 
 
 def rounds(text: str) -> float:
@@ -48,6 +48,8 @@ def budgets(text: str, learners: int) -> list[float]:
     numbers = _numbers("--epsilon", text, "one ε, or one for each learner: 1,2,4", text.split(","))
     if len(numbers) not in (1, learners):
         raise GossamerError(f"--epsilon {text}: {len(numbers)} budgets for {learners} learners; give one, or one each.")
+    if not all(0 < number < math.inf for number in numbers):
+        raise GossamerError(f"--epsilon {text}: expected a finite number above 0, or one for each learner.")
     return numbers * learners if len(numbers) == 1 else numbers
 
 
@@ -66,6 +68,31 @@ def column_ranges(given: list[str]) -> dict[str, tuple[float, float]]:
             raise GossamerError(f"--range {part}: expected COLUMN=LOW:HIGH such as age=0:120.")
         ranges[name.strip()] = (low_high[0], low_high[1])
     return ranges
+
+
+def column_categories(given: list[str]) -> dict[str, list[str]]:
+    """['ward=a|b|c', 'sex=f|m'] declares what columns of categories may hold."""
+    categories: dict[str, list[str]] = {}
+    for part in given:
+        name, _, listed = part.partition("=")
+        if not name.strip() or "|" not in listed:
+            raise GossamerError(f"--categories {part}: expected COLUMN=A|B|…, in quotes, such as 'ward=north|south'.")
+        if name.strip() in categories:
+            raise GossamerError(f"--categories {part}: column {name.strip()!r} is declared twice; list all at once.")
+        categories[name.strip()] = listed.split("|")
+    return categories
+
+
+def class_names(text: str | None) -> list[str] | None:
+    """'0,1' or 'well,ill': the target's classes in the order of their numbers."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _decay(option: str, text: str, initial: float | list[float], exponent: float | list[float]) -> Decay:
+    try:
+        return decay(initial, exponent)
+    except GossamerError as error:  # names an argument of decay(), which the user of an option has never seen
+        raise GossamerError(f"{option} {text}: {str(error).partition(': ')[2]}") from None
 
 
 def _numbers(option: str, text: str, form: str, words: list[str]) -> list[float]:

@@ -7,13 +7,14 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli import parse
+from gossamer.cli import options, parse
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder, save_picture
-from gossamer.cli.prepare import prepared
+from gossamer.cli.prepare import delta_of, prepared
 from gossamer.cli.settings import (
     DEFAULTS,
     OWN_STEP,
@@ -21,8 +22,6 @@ from gossamer.cli.settings import (
     PAPER_STEP,
     Dataset,
     Draw,
-    Gradients,
-    Kind,
     Law,
     Rows,
     Settings,
@@ -31,6 +30,7 @@ from gossamer.cli.settings import (
     read_settings,
 )
 from gossamer.cli.watch import undisturbed
+from gossamer.report.curves import spent
 from gossamer.simulate import Record
 from gossamer.simulate.record import replace_file, write_json
 from gossamer.types import GossamerError
@@ -38,21 +38,23 @@ from gossamer.types import GossamerError
 
 def run(
     dataset: Dataset | None = typer.Argument(None, help="The built-in data to learn from."),
-    csv: Path | None = typer.Option(None, help="Learn from your own CSV file instead; needs --target."),
-    target: str | None = typer.Option(None, help="The CSV column to predict."),
-    split_by: str | None = typer.Option(None, help="A CSV column: one learner per value [default: records in turn]."),
-    categorical: list[str] = typer.Option([], help="CSV columns that hold categories: a,b,c; may be repeated."),
-    drop: list[str] = typer.Option([], help="CSV columns to leave out: a,b,c; may be repeated."),
-    range_: list[str] = typer.Option([], "--range", help="What CSV columns may hold: age=0:120,dose=0:5."),
-    per_round: int = typer.Option(1, min=1, help="CSV records that arrive at each learner in a round."),
-    model: Kind | None = typer.Option(None, help="The model [default: by the target; logistic for mushrooms]."),
-    l2: float = typer.Option(1e-2, help="Ridge penalty l2/2 ‖θ‖²."),
-    learners: int | None = typer.Option(None, min=2, help="How many learners [default: the graph's, or 10]."),
-    steps: int | None = typer.Option(None, min=1, help="Rounds [default: 2000]."),
-    graph: str | None = typer.Option(
-        None,
-        help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random].",
+    csv: options.Csv = None,
+    target: options.Target = None,
+    split_by: options.SplitBy = None,
+    categorical: options.Categorical = [],  # noqa: B006, typer makes a new list for every call
+    categories: options.Categories = [],  # noqa: B006
+    classes: options.Classes = None,
+    drop: options.Drop = [],  # noqa: B006
+    range_: options.Range = [],  # noqa: B006
+    per_round: options.PerRound = 1,
+    model: options.Model = None,
+    l2: options.L2 = 1e-2,
+    clip: options.Clip = None,
+    learners: options.Learners = None,
+    steps: int | None = typer.Option(
+        None, min=1, help="Rounds [default: 2000; a private run or --gradient latest ends with the data]."
     ),
+    graph: options.Graph = None,
     step: str | None = typer.Option(
         None, help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, else {OWN_STEP}]."
     ),
@@ -62,22 +64,26 @@ def run(
         f"[default: {PAPER_NOISE}].",
     ),
     epsilon: str | None = typer.Option(
-        None, help="Private instead: exact noise for this budget ε, one for all learners or one each: 1,2,4,…"
+        None,
+        help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
+        "table: 1,2,4,…",
     ),
     law: Law = typer.Option(Law.laplace, help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."),
-    delta: float = typer.Option(1e-5, help="With --epsilon: δ of Gaussian noise."),
+    delta: options.Delta = None,
     where: Where = typer.Option(
         Where.messages, help="With --epsilon: noise on messages, or on the newest records' gradient."
     ),
     horizon: str | None = typer.Option(None, help="With --epsilon: rounds it is meant for, or inf [default: --steps]."),
-    rows: Rows = typer.Option(Rows.raw, help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1."),
+    rows: options.ScaledRows = Rows.raw,
     strict: bool = typer.Option(
         True,
         help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½); "
         "the paper's own, the default for mushrooms, do and are run as published.",
     ),
-    gradient: Gradients = typer.Option(Gradients.history, help="Over all records so far, or the newest only."),
-    draw: Draw = typer.Option(Draw.random, help="Mushrooms with replacement for ever, or each once."),
+    gradient: options.Gradient = None,
+    draw: Draw | None = typer.Option(
+        None, help="Mushrooms with replacement for ever, or each once [default: random; once with --where source]."
+    ),
     split: Split = typer.Option(Split.iid, help="Mushrooms alike for all, or mostly one class each."),
     seed: int = typer.Option(0, min=0, help="Decides the records' order and the simulated noise."),
     evaluate_every: int | None = typer.Option(None, min=1, help="Rounds between evaluations [default: steps/100]."),
@@ -92,10 +98,11 @@ def run(
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
     \b
-    gossamer run mushrooms                            the paper's first experiment
-    gossamer run mushrooms --step 1,0.8 --steps 5000  within the paper's assumptions
+    gossamer run mushrooms                                      the paper's first experiment
+    gossamer run mushrooms --step 1,0.8 --steps 5000            within the paper's assumptions
+    gossamer run mushrooms --epsilon 8 --where source --rows l1 private, with a proved budget
     gossamer run --csv visits.csv --target ill --split-by hospital --categorical ward
-    gossamer run --resume gossamer-run                go on after ctrl-C
+    gossamer run --resume gossamer-run                          go on after ctrl-C
     """
     settings = Settings(
         dataset=dataset.value if dataset else None,
@@ -103,11 +110,14 @@ def run(
         target=target,
         split_by=split_by,
         categorical=parse.names(categorical),
+        categories=categories,
+        classes=classes,
         drop=parse.names(drop),
         range=parse.names(range_),
         per_round=per_round,
         model=model.value if model else None,
         l2=l2,
+        clip=clip,
         learners=learners,
         steps=steps,
         graph=graph,
@@ -120,8 +130,8 @@ def run(
         horizon=horizon,
         rows=rows.value,
         strict=strict,
-        gradient=gradient.value,
-        draw=draw.value,
+        gradient=gradient.value if gradient else None,
+        draw=draw.value if draw else None,
         split=split.value,
         seed=seed,
         evaluate_every=evaluate_every,
@@ -139,7 +149,7 @@ def run(
     if plot is not None:
         check_picture(plot)
 
-    run_it = prepared(settings, before)
+    run_it, said = prepared(settings, before)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
     try:
         record = run_it()
@@ -151,7 +161,7 @@ def run(
     with undisturbed():
         written = _keep(record, settings, json_file, plot, out)
     console = Console()
-    _show(console, record)
+    _show(console, record, delta_of(settings), said)
     console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
     if not record.finished:
         asked, again = record.config["steps"], f"gossamer run --resume {out}"
@@ -175,16 +185,13 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
     return replace(settings, steps=wanted), record
 
 
-def _show(console: Console, record: Record) -> None:
+def _show(console: Console, record: Record, delta: float, said: list[str]) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
-    private = record.epsilon is not None
-    for name in (record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", "ε", *(["ε for ever"] if private else [])):
+    titles = [record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", *_privacy_titles(record, delta)]
+    for name in titles:
         table.add_column(name, justify="right")
     names = record.config["stream"].get("names") or range(len(record.learners))
-    spent = [["not private"]] * len(record.learners)
-    if record.epsilon is not None:
-        spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
-    for name, row, cost in zip(names, record.learners, spent, strict=True):
+    for name, row, cost in zip(names, record.learners, _privacy_cells(record), strict=True):
         numbers = (f"{row.accuracy:.4f}", f"{row.tracking_error:.4g}", f"{row.optimality_gap:.4g}")
         table.add_row(escape(str(name)), *numbers, *cost)
     last = record.history[-1]
@@ -192,23 +199,51 @@ def _show(console: Console, record: Record) -> None:
     table.add_section()
     table.add_row("mean", *mean, "", style="bold")
     console.print(table)
-    for sentence in (record.claim.capitalize() + ".", *record.notes):
+    claim = record.claim.replace("on source", "at the source")
+    for sentence in (claim[0].upper() + claim[1:] + ".", *said, *record.notes):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
+
+
+def _privacy_titles(record: Record, delta: float) -> list[str]:
+    if record.epsilon is None:
+        return ["ε"]
+    at = f" (δ = {delta:g})" if delta else ""
+    noise = ["first noise " + ("σ" if delta else "ν")] if record.config.get("noise") else []
+    return [*noise, f"ε{at}", "ε for ever"]
+
+
+def _privacy_cells(record: Record) -> list[list[str]]:
+    """Each learner's noise, where the record knows it, and what it has spent."""
+    if record.epsilon is None:
+        return [["not private"]] * len(record.learners)
+    noise = [[f"{initial:.4g}"] for initial, *_ in record.config.get("noise") or ()] or [[]] * len(record.epsilon)
+    spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
+    return [first + then for first, then in zip(noise, spent, strict=True)]
+
+
+def _picture(record: Record, delta: float) -> Figure:
+    """The run's picture, with what privacy cost in its title."""
+    figure = record.plot()
+    if record.epsilon is not None:
+        title = f"{record.config['title']}, {spent(record.epsilon[:, 0], delta)}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
+    return figure
 
 
 def _keep(
     record: Record, settings: Settings, json_file: Path | None, plot: Path | None, out: Path | None
 ) -> list[Path]:
     written: list[Path] = []
-    if out is not None:
+    picture = _picture(record, delta_of(settings)) if out is not None or plot is not None else None
+    if out is not None and picture is not None:
         replace_file(out / "settings.json", write_json(asdict(settings)).encode())
         written += [*record.save(out / "record"), out / "settings.json"]
-        save_picture(record.plot(), out / "run.png")
+        save_picture(picture, out / "run.png")
         written.append(out / "run.png")
     if json_file is not None:
         replace_file(json_file, write_json(record.summary()).encode())
         written.append(json_file)
-    if plot is not None:
-        save_picture(record.plot(), plot)
+    if plot is not None and picture is not None:
+        save_picture(picture, plot)
         written.append(plot)
     return written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import shlex
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import get_origin, get_type_hints
@@ -12,6 +13,7 @@ from gossamer.types import GossamerError
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
 OWN_STEP, STEPS = "1,0.8", 2000
+DELTA = 1e-5
 
 
 class Law(enum.StrEnum):
@@ -64,11 +66,14 @@ class Settings:
     target: str | None = None
     split_by: str | None = None
     categorical: list[str] = field(default_factory=list)
+    categories: list[str] = field(default_factory=list)
+    classes: str | None = None
     drop: list[str] = field(default_factory=list)
     range: list[str] = field(default_factory=list)
     per_round: int = 1
     model: str | None = None
     l2: float = 1e-2
+    clip: float | None = None
     learners: int | None = None
     steps: int | None = None
     graph: str | None = None
@@ -76,19 +81,35 @@ class Settings:
     noise: str | None = None
     epsilon: str | None = None
     law: str = Law.laplace
-    delta: float = 1e-5
+    delta: float | None = None  # None: 1e-5 for Gaussian noise, 0 for Laplace noise
     where: str = Where.messages
     horizon: str | None = None
     rows: str = Rows.raw
     strict: bool = True
-    gradient: str = Gradients.history
-    draw: str = Draw.random
+    gradient: str | None = None  # None: history, or latest where noise goes to the source
+    draw: str | None = None  # None: random, or once where noise goes to the source
     split: str = Split.iid
     seed: int = 0
     evaluate_every: int | None = None
 
 
 DEFAULTS = Settings()
+
+
+def command(name: str, settings: Settings) -> str:
+    """The command line that gives these settings."""
+    words = ["gossamer", name, *([settings.dataset] if settings.dataset else [])]
+    for one in fields(Settings):
+        value = getattr(settings, one.name)
+        if one.name == "dataset" or value == getattr(DEFAULTS, one.name):
+            continue
+        option = f"--{one.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else f"--no-{one.name}")
+            continue
+        for word in value if isinstance(value, list) else [value]:
+            words += [option, f"{word:g}" if isinstance(word, float) else str(word)]
+    return shlex.join(words)
 
 
 def read_settings(folder: Path) -> Settings:

@@ -13,6 +13,7 @@ See gossamer.privacy.laplace and gossamer.privacy.gaussian. (An ε_t-private mec
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,13 @@ class Terms:
     exponent: float  # ς: the scale falls as (t+1)^-ς
     coordinates: int  # of each message
     ratio: float = 1.0  # and by this factor from round to round
+
+    def digest(self) -> str:
+        """A fingerprint of what costs follow from: the bounds and, over the first rounds, the dynamics."""
+        dynamics = self.dynamics(64)
+        numbers = [self.bound, self.history, self.settles, self.coordinates, dynamics.v, dynamics.point, self.channels]
+        parts = [repr(numbers).encode(), np.ascontiguousarray(dynamics.A).tobytes(), dynamics.b.tobytes()]
+        return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
 
     def scale(self, t: int) -> float:
         return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
@@ -152,6 +160,8 @@ class Accountant:
 
     def step(self, rounds: int = 1) -> None:
         """Charge the next rounds; changes nothing where they would overspend."""
+        if not isinstance(rounds, int | np.integer) or rounds < 0:
+            raise GossamerError(f"step({rounds!r}): expected a whole number of rounds ≥ 0; what is sent stays spent.")
         if not self.affords(self.rounds + rounds):
             spent = self.epsilon_at(self.rounds, self.delta)
             raise GossamerError(
@@ -165,7 +175,7 @@ class Accountant:
         if not math.isfinite(self.budget):
             return True
         if self._affordable is None or rounds > self._affordable:
-            if self.epsilon_at(rounds, self.delta) > self.budget:
+            if not self.epsilon_at(rounds, self.delta) <= self.budget:  # whatever is not a number is not afforded
                 return False
             self._affordable = rounds
         return True
@@ -186,6 +196,8 @@ class Accountant:
 
     def epsilon_at(self, rounds: int, delta: float = 0.0) -> float:
         """ε after so many rounds in all, at δ."""
+        if not 0 <= delta < 1:
+            raise GossamerError(f"δ = {delta!r}: expected 0 ≤ δ < 1.")
         if rounds == 0:
             return 0.0
         gaussian = self.terms.law == "gaussian"
@@ -223,17 +235,28 @@ class Accountant:
 
     def state_dict(self) -> dict[str, Any]:
         terms = self.terms
-        kept = {"law": terms.law, "where": terms.where, "initial": terms.initial, "exponent": terms.exponent}
-        kept |= {"ratio": terms.ratio}
+        kept: dict[str, Any] = {
+            "law": terms.law,
+            "where": terms.where,
+            "initial": terms.initial,
+            "exponent": terms.exponent,
+        }
+        kept |= {"ratio": terms.ratio, "terms": terms.digest()}
         return {**kept, "rounds": self.rounds, "budget": self.budget, "delta": self.delta}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a ledger's rounds; refuses one that was kept for other noise or under a larger budget."""
+        """Take over a ledger's rounds; refuses one kept on other terms, or with fewer rounds than are spent here."""
         mine = self.state_dict()
-        for name in ("law", "where", "initial", "exponent", "ratio", "budget", "delta"):
+        for name in ("law", "where", "initial", "exponent", "ratio", "terms", "budget", "delta"):
             if state.get(name) != mine[name]:
                 raise GossamerError(f"the ledger was kept with {name} = {state.get(name)!r}, expected {mine[name]!r}.")
-        self.rounds = int(state["rounds"])
+        rounds = state.get("rounds")
+        if not isinstance(rounds, int) or rounds < self.rounds or not self.affords(rounds):
+            raise GossamerError(
+                f"the ledger has {rounds!r} rounds, expected a whole number from {self.rounds} up to what the budget "
+                "allows: it is damaged, or older than this one."
+            )
+        self.rounds = rounds
 
     def to_dp_event(self) -> Any:
         """The rounds so far as an event of the dp-accounting library (extra `accounting`), worst record first."""

@@ -74,7 +74,7 @@ def scores(
     The most powerful attack that knows the records, the messages and the law: high where the first world is likelier.
     """
     given, k, _ = _worst_neighbours(learner, terms, rounds, 40, 60, seed)
-    worlds = [_sent(learner, terms, given, k, replaced) for replaced in (False, True)]
+    worlds = [_sent(_states(learner, given, k, replaced), terms, k) for replaced in (False, True)]
     found = np.zeros((2, runs))
     for (t, one), (_, other) in zip(*worlds, strict=True):
         scale = terms.scale(t)
@@ -121,6 +121,9 @@ def _worst_neighbours(
     return worst_at, worst_k, worst
 
 
+_Sent = dict[str, list[Array]]  # a round's "messages", which are noised, "public" ones, which are not, and "gradient"
+
+
 class _Candidate(NamedTuple):
     records: Array  # (rounds, n)
     other: Array  # (n,) what replaces one of them
@@ -139,22 +142,32 @@ def _loss(learner: Learner, terms: Terms, given: _Candidate, k: int, squared: bo
     """Σ over rounds and private channels of ‖sent − sent'‖ / scale, or its square."""
     order = 2 if squared else 1
     loss = 0.0
-    worlds = [_sent(learner, terms, given, k, replaced) for replaced in (False, True)]
-    for (t, one), (_, other) in zip(*worlds, strict=True):
+    worlds = [_states(learner, given, k, replaced) for replaced in (False, True)]
+    if terms.where == "messages" and not _same_in_public(*worlds):
+        return math.inf
+    for (t, one), (_, other) in zip(*(_sent(states, terms, k) for states in worlds), strict=True):
         part = float(np.linalg.norm(one - other, order)) / terms.scale(t)
         loss += part**2 if squared else part
     return loss
 
 
-def _sent(learner: Learner, terms: Terms, given: _Candidate, k: int, replaced: bool) -> list[tuple[int, Array]]:
+def _sent(states: list[_Sent], terms: Terms, k: int) -> list[tuple[int, Array]]:
     """(round, value) of all that is noised; at the source only round k tells the worlds apart, the rest follows."""
-    states = _states(learner, given, k, replaced)
     if terms.where == "source":
         return [(k, states[k]["gradient"][0].ravel())]
     return [(t, value.ravel()) for t, state in enumerate(states) for value in state["messages"]]
 
 
-def _states(learner: Learner, given: _Candidate, k: int, replaced: bool) -> list[dict[str, list[Array]]]:
+def _same_in_public(one: list[_Sent], other: list[_Sent]) -> bool:
+    """Whether all that is sent without noise is the same on neighbouring records."""
+    return all(
+        np.array_equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(x["public"], y["public"], strict=True)
+    )
+
+
+def _states(learner: Learner, given: _Candidate, k: int, replaced: bool) -> list[_Sent]:
     algorithm, memory = learner.algorithm, learner.memory()
     found = []
     x = algorithm.init(learner.rows, np.zeros((1, learner.features)))
@@ -163,9 +176,12 @@ def _states(learner: Learner, given: _Candidate, k: int, replaced: bool) -> list
         memory.observe(learner.batch(learner.project(a), b))
         grad = memory.gradient(algorithm.point(x))
         out = algorithm.emit(x, grad, learner.rows, t)
-        found.append({"messages": [o.value for o in out.values() if o.private], "gradient": [grad]})
-        private = iter(given.messages[t])
-        got = {c: next(private)[None] if o.private else 0.1 * o.value for c, o in out.items()}
+        private = [o.value for o in out.values() if o.private]
+        found.append(
+            {"messages": private, "public": [o.value for o in out.values() if not o.private], "gradient": [grad]}
+        )
+        received = iter(given.messages[t])
+        got = {c: next(received)[None] if o.private else 0.1 * o.value for c, o in out.items()}
         x = algorithm.step(x, got, grad, learner.rows, t)
     return found
 

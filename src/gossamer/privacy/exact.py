@@ -29,6 +29,7 @@ included.
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from gossamer.types import Array, GossamerError
 
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
+SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
 SURCHARGE = 2.0**-39  # ε per coordinate and message, for putting values on the grid
 BUFFER = 1 << 17  # words drawn at a time
 RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
@@ -51,8 +53,13 @@ class Keystream:
     """An endless stream of random words under a key that never leaves this process."""
 
     def __init__(self) -> None:
-        self._process = -1
         self._zeros = bytes(8 * BUFFER)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew with the next draw, under a new key; also where another thread held the lock as we were forked."""
+        self._process = -1
+        self._lock = threading.Lock()
 
     def _rekey(self) -> None:
         self._process = os.getpid()
@@ -62,19 +69,21 @@ class Keystream:
 
     def add(self, kernel: Any, values: Array, grid: Array) -> Array:
         """(rows, n) of values put on the grid of their row, each with one draw of the kernel's law."""
-        if self._process != os.getpid():
-            self._rekey()
         out = np.empty(values.shape)
-        done = 0
-        while done < values.size:
-            if len(self._words) - self._used < RESERVE:
-                fresh = np.frombuffer(self._cipher.update(self._zeros), dtype=np.uint64)
-                self._words, self._used = np.concatenate([self._words[self._used :], fresh]), 0
-            self._used, done = kernel(self._words, self._used, values, grid, out, done)
+        with self._lock:  # two threads must never draw the same words
+            if self._process != os.getpid():
+                self._rekey()
+            done = 0
+            while done < values.size:
+                if len(self._words) - self._used < RESERVE:
+                    fresh = np.frombuffer(self._cipher.update(self._zeros), dtype=np.uint64)
+                    self._words, self._used = np.concatenate([self._words[self._used :], fresh]), 0
+                self._used, done = kernel(self._words, self._used, values, grid, out, done)
         return out
 
 
 _keystream = Keystream()
+os.register_at_fork(after_in_child=_keystream.forget)
 
 
 @njit(cache=True, nogil=True)
@@ -178,8 +187,8 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
         return values.new_tensor(_released(values.detach().cpu().numpy(), scale, kernel))
     given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
-    if not (np.isfinite(size).all() and (size > 0).all()):
-        raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above 0.")
+    if not (np.isfinite(size).all() and (size > SMALLEST).all()):
+        raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above {SMALLEST:g}.")
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
     if size.ndim and not by_row:  # any other broadcasting: every value is a row of its own
         given, size = np.broadcast_arrays(given, size)

@@ -39,7 +39,7 @@ def worst_case_for_ever(
     `dynamics` has to reach beyond the round at which the graph's mixing settles.
     """
     v, T = dynamics.v, len(dynamics.b) - 1
-    if v is None or not math.isfinite(bound.L):
+    if v is None or v < 0 or not math.isfinite(bound.L):
         return math.inf
     slope = bound.L + bound.ridge
     M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * slope
@@ -71,6 +71,8 @@ def _history(
     if _radius(M) >= q or (powers <= 1).any():
         return math.inf
     x = sensitivities(dynamics, bound, True)
+    if not np.isfinite(x).all():
+        return math.inf
     beta = dynamics.b[T] * (T + 1) ** v * 2 * bound.c / bound.records
     a = np.linalg.solve(q * np.eye(len(M)) - M, beta)
     phi = (T + 1.0) ** -(1 + v)
@@ -94,7 +96,7 @@ def _latest(
     T, top = len(part.b), float(exponent.max())
     if top > dynamics.v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
         return math.inf
-    g = ((T + 2) / (T + 1)) ** top
+    g = max(1.0, ((T + 2) / (T + 1)) ** top)
     w = (T + 1) ** (exponent - top) / initial
     d = len(M)
     last = np.zeros((d + 1, d + 1))
@@ -106,4 +108,5 @@ def _latest(
     bounds = backward(part.A, part.b, part.point, slope, 0.0, impulse, weights, squared, last)
     x = dynamics.b[T] * impulse * g  # a record replaced at or after T: its first message is one round later
     later = float(x @ last[:d, :d] @ x) if squared else float(last[d, :d] @ x)
-    return max(float(bounds.max(initial=0.0)), later)
+    found = max(float(bounds.max(initial=0.0)), later)
+    return found if math.isfinite(found) and np.isfinite(bounds).all() else math.inf

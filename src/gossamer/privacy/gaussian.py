@@ -41,6 +41,8 @@ def epsilon_exact(mu: float, delta: float) -> float:
     high = 1.0
     while delta_of(high, mu) > delta:
         high *= 2
+        if not math.isfinite(high):
+            return math.inf
     return float(brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)) * (1 + 1e-9) + 1e-11
 
 
@@ -61,7 +63,7 @@ def epsilon_zcdp(mu: float, delta: float) -> float:
 def mu_for(epsilon: float, delta: float) -> float:
     """The largest μ that is (ε, δ)-private, rounded down."""
     low, high = 0.0, 1.0
-    while epsilon_exact(high, delta) <= epsilon:
+    while epsilon_exact(high, delta) <= epsilon and high < 1e100:
         low, high = high, high * 2
     for _ in range(60):
         middle = (low + high) / 2

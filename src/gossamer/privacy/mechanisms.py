@@ -24,13 +24,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from gossamer.privacy.accountant import Accountant, Law, Terms, Where, total, total_for_ever
-from gossamer.privacy.exact import exact_gaussian, exact_laplace
+from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
 from gossamer.privacy.gaussian import mu_for
 from gossamer.privacy.recursion import GradientBound
 from gossamer.schedules import Decay, decay
 from gossamer.types import Array, Dynamics, GossamerError
 
 Numbers = float | Sequence[float]
+CLAMP = LARGEST - 1  # noise scales
 
 
 class Setting(NamedTuple):
@@ -75,6 +76,8 @@ class Mechanism(ABC):
             )
         if self.scale is not None and not isinstance(self.scale, Decay):
             object.__setattr__(self, "scale", decay(self.scale, 0.0))
+        if self.scale is not None and min(np.ravel(self.scale.initial)) <= 0:
+            raise GossamerError(f"noise of scale {self.scale}: expected above 0.")
         budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
         if self.epsilon is not None and not all(e is not None and 0 < e < math.inf for e in budgets):
             raise GossamerError(f"epsilon={self.epsilon!r}: expected a finite number above 0, or one for each learner.")
@@ -179,14 +182,21 @@ class PrivateBoundary:
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
+        self._channels = () if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._last: dict[str, Array] = {}
+        self.clamped = 0  # values beyond the grid so far
         self.claim = f"private: exact {mechanism.law} noise on {mechanism.where}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
         if self.mechanism.where == "source":
             return value
-        noisy: Array = self._draw(value, self._scale(t))
+        if channel not in self._channels:
+            raise GossamerError(
+                f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self._channels)}: "
+                "nothing is known of what it would cost; add the channel to its dynamics."
+            )
+        noisy = self._noised(t, value)
         frozen = t >= self.stops
         if frozen.any():
             noisy[frozen] = self._last[channel][frozen] if channel in self._last else 0.0
@@ -197,10 +207,18 @@ class PrivateBoundary:
         """The round's gradients, noised where noise goes to the source."""
         if self.mechanism.where == "messages":
             return grad
-        noisy: Array = self._draw(grad, self._scale(t))
+        noisy = self._noised(t, grad)
         frozen = t >= self.stops
         if frozen.any():
             noisy[frozen] = 0.0
+        return noisy
+
+    def _noised(self, t: int, value: Array) -> Array:
+        """Clamped to what the grid holds, and noised: clamping moves no two values apart, where refusing would tell."""
+        scale = self._scale(t)
+        most = CLAMP * scale
+        self.clamped += int((np.abs(value) > most).sum())
+        noisy: Array = self._draw(np.clip(value, -most, most), scale)
         return noisy
 
     def charge(self, t: int) -> None:
@@ -223,11 +241,14 @@ class PrivateBoundary:
 
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
+        said = []
+        if self.clamped:
+            said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
         spent = [f"{i} from round {stop}" for i, stop in enumerate(self.stops) if stop < t]
         if not spent:
-            return []
+            return said
         shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
-        return [f"Learners whose budget is spent send nothing new: {shown} on."]
+        return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
 
     def kept(self, t: int) -> dict[str, Array]:
         """The last messages, by name, where a learner has stopped and goes on sending its own."""

@@ -68,8 +68,9 @@ def _forward(A, b, point, c, L, ridge, N, history, k, x):  # type: ignore[no-unt
         for i in range(d):
             total = b[t, i] * G
             for j in range(d):
-                total += A[t, i, j] * x[t, j]
-            x[t + 1, i] = total
+                if A[t, i, j] > 0:
+                    total += A[t, i, j] * x[t, j]
+            x[t + 1, i] = total if total == total else np.inf  # an overflow proves nothing
 
 
 def sensitivities(dynamics: Dynamics, bound: GradientBound, history: bool, k: int = 0) -> Array:
@@ -82,7 +83,7 @@ def sensitivities(dynamics: Dynamics, bound: GradientBound, history: bool, k: in
 
 def charges(x: Array, weights: Array, squared: bool) -> Array:
     """What each round costs: Σ_i x_i w_i (Laplace, w = 1/ν), or Σ_i (x_i w_i)² (Gaussian, w = 1/σ)."""
-    scaled = x * weights
+    scaled = np.where(weights > 0, x * weights, 0.0)  # where nothing is sent, nothing is paid, however far x is
     total: Array = (scaled**2 if squared else scaled).sum(axis=1)
     return total
 
@@ -103,12 +104,14 @@ def _worst_latest(dynamics: Dynamics, bound: GradientBound, weights: Array, squa
             slope, constant = (bound.ridge, 2 * bound.c) if capped else (bound.L + bound.ridge, 0.0)
             arguments = (dynamics.A, dynamics.b, dynamics.point, slope, constant, 2 * bound.c / bound.records)
             nothing = np.zeros((dynamics.b.shape[1] + 1,) * 2)
-            upper = np.minimum(upper, backward(*arguments, weights, squared, nothing))
+            bounds = backward(*arguments, weights, squared, nothing)
+            upper = np.minimum(upper, np.where(np.isnan(bounds), math.inf, bounds))  # an overflow proves nothing
     best = 0.0
     for k in np.argsort(upper)[::-1][:EXACT_TRIES]:
         if upper[k] <= best:
             return best
-        best = max(best, float(charges(sensitivities(dynamics, bound, False, int(k)), weights, squared).sum()))
+        exact = float(charges(sensitivities(dynamics, bound, False, int(k)), weights, squared).sum())
+        best = max(best, math.inf if math.isnan(exact) else exact)
     return max(best, float(np.sort(upper)[::-1][min(EXACT_TRIES, len(upper) - 1)]))
 
 

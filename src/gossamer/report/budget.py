@@ -7,24 +7,72 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gossamer.report.curves import plain_axes
 
+MOST_LABELS = 20  # more learners than these get a colour bar
+APART = 0.045  # of the axes' height: labels closer than this would touch
 
-def draw_budget(rounds: NDArray[Any], curves: Sequence[NDArray[Any]], title: str) -> Figure:
+
+def draw_budget(
+    rounds: NDArray[Any], curves: Sequence[NDArray[Any]], title: str, names: Sequence[str] | None = None
+) -> Figure:
+    """Each learner's ε after so many rounds; `names` say whose line is which."""
     figure = Figure(figsize=(6.8, 4.4), dpi=150, layout="constrained")
     axes = figure.subplots()
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(curves)))
-    for i, (curve, colour) in enumerate(zip(curves, colours, strict=True)):
-        axes.plot(rounds, curve, color=colour, linewidth=1.6, label=f"learner {i}")
+    shades = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, 256)))  # its yellow is hard to see
+    scale = ScalarMappable(Normalize(0, max(1, len(curves) - 1)), shades)
+    colours = scale.to_rgba(np.arange(len(curves)))
+    for curve, colour in zip(curves, colours, strict=True):
+        axes.plot(rounds, curve, color=colour, linewidth=1.6)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
+    axes.set_xlim(right=rounds[-1])
     axes.set_xlabel("rounds")
     axes.set_ylabel("ε spent")
-    axes.set_title(title, loc="left", fontsize=8, parse_math=False)
-    if len(curves) <= 12:
-        axes.legend(frameon=False, fontsize=7, ncols=2)
+    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
     plain_axes(axes)
+    if len(curves) <= MOST_LABELS:
+        _label_ends(axes, names or [str(i) for i in range(len(curves))], [float(c[-1]) for c in curves], colours)
+    else:
+        figure.colorbar(scale, ax=axes, label="learner")
     return figure
+
+
+def _label_ends(axes: Axes, names: Sequence[str], ends: Sequence[float], colours: NDArray[Any]) -> None:
+    """Names right of the axes at the height of the lines' ends, moved apart where they would touch."""
+    low, high = axes.get_ylim()
+    finite = [i for i in np.argsort(ends, kind="stable") if np.isfinite(ends[i])]
+    groups: list[list[int]] = []
+    for i in finite:
+        same = bool(groups) and abs(ends[i] - ends[groups[-1][0]]) <= 1e-3 * (high - low)
+        groups = [*groups[:-1], [*groups[-1], i]] if same else [*groups, [i]]
+    places = _apart([(ends[group[0]] - low) / (high - low) for group in groups])
+    for group, place in zip(groups, places, strict=True):
+        axes.annotate(
+            ", ".join(names[i] for i in group),
+            (1, (ends[group[0]] - low) / (high - low)),
+            xytext=(1.03, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=colours[group[0]],
+            parse_math=False,
+            arrowprops={"arrowstyle": "-", "color": colours[group[0]], "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )
+    axes.annotate("learner", (1.03, 1.02), xycoords="axes fraction", fontsize=8, color="#555555")
+
+
+def _apart(places: list[float]) -> list[float]:
+    """The rising places, moved up as little as keeps them apart, and then down where they would leave the axes."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + APART) if moved else place)
+    over = max(0.0, moved[-1] - 1) if moved else 0.0
+    return [place - over for place in moved]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 from numpy.typing import NDArray
 
 ERRORS = {
@@ -17,6 +17,8 @@ ERRORS = {
     "optimality_gap": ("excess loss, mean F(θᵢ) − F(θ*)", "#b9770e"),
     "consensus_error": ("disagreement, mean ‖θᵢ − θ̄‖", "#7d8a97"),
 }
+QUALITY = "#196f3d"
+FEW_DECADES = 2.5  # up to here 2 and 5 of every decade have room for a label, too
 
 
 def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, caption: Sequence[str] = ()) -> Figure:
@@ -27,23 +29,12 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         shown = np.where(history[name] > 0, history[name], np.nan)
         if np.isfinite(shown).any():
             errors.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
-    errors.set_yscale("log")
-    errors.yaxis.set_minor_formatter(FuncFormatter(_few_minor_labels))
-    errors.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    _log_axis(errors)
     errors.set_title("Errors", loc="left", fontsize=10)
     errors.legend(frameon=False, fontsize=8)
-    quality.plot(history["t"], history["accuracy"], color="#196f3d", linewidth=1.8)
+    quality.plot(history["t"], history["accuracy"], color=QUALITY, linewidth=1.8)
     quality.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
-    last = float(history["accuracy"][-1])
-    quality.annotate(
-        f"{last:.3f}",
-        (history["t"][-1], last),
-        xytext=(-4, -14),
-        textcoords="offset points",
-        ha="right",
-        color="#196f3d",
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
-    )
+    _label_end(quality, float(history["t"][-1]), float(history["accuracy"][-1]))
     for axes in (errors, quality):
         plain_axes(axes)
         axes.set_xlabel("rounds")
@@ -54,9 +45,35 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
     return figure
 
 
+def spent(epsilon: NDArray[Any], delta: float = 0.0) -> str:
+    """What privacy cost, in a few words: 'ε = 8' or, over unlike learners, 'ε = 1 to 8'; with δ where there is one."""
+    low, high = (f"{end:.3g}" for end in (np.min(epsilon), np.max(epsilon)))
+    at = f", δ = {delta:g}" if delta else ""
+    return f"ε = {low if low == high else f'{low} to {high}'}{at}"
+
+
+def _log_axis(axes: Axes) -> None:
+    """Few enough labels to read: powers of ten, and between them only where there are few of those."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    few = np.log10(high / low) <= FEW_DECADES
+    axes.yaxis.set_major_locator(LogLocator(numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(_few_minor_labels if few else lambda value, _: ""))
+
+
 def _few_minor_labels(value: float, _: object) -> str:
     """2 and 5 of every decade: enough to read a value off, few enough not to collide."""
     return f"{value:g}" if f"{value:.0e}"[0] in "25" else ""
+
+
+def _label_end(axes: Axes, t: float, last: float) -> None:
+    """The final value beside the line's end, outside the axes, where there is nothing to hide."""
+    axes.set_xlim(right=t)
+    axes.plot([t], [last], "o", color=QUALITY, markersize=4, clip_on=False)
+    axes.annotate(
+        f"{last:.3f}", (t, last), xytext=(6, 0), textcoords="offset points", va="center", color=QUALITY, fontsize=9
+    )
 
 
 def plain_axes(axes: Axes) -> None:

@@ -112,7 +112,7 @@ def _stream(m: int, rounds: int, mechanism: Mechanism) -> OnePass:
     """Records within the unit ball of the mechanism's norm; only the bounds matter, the replay brings its own."""
     rng = np.random.default_rng(0)
     table = dense_table(_to_ball(rng.normal(size=(m * rounds, FEATURES)), mechanism), np.arange(float(m * rounds)) % 2)
-    table = replace(table, bounds=FeatureBounds(1.0, 1.0, 1.0))
+    table = replace(table, bounds=FeatureBounds(1.0 if mechanism.law == "laplace" else FEATURES**0.5, 1.0, 1.0))
     return OnePass(table, list(np.arange(m * rounds).reshape(m, rounds)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,26 +45,28 @@ def from_csv(
     them every message, so such a stream cannot be used privately; it carries a note that says so.
     """
     cells = _read(Path(path))
-    ranges, categories = ranges or {}, categories or {}
+    ranges, categories = ranges or {}, {name: _stripped(name, listed) for name, listed in (categories or {}).items()}
+    classes = None if classes is None else _stripped(target, classes)
     for name in [target, *([split_by] if split_by else []), *categorical, *categories, *drop, *ranges]:
         cells.column(name)
     features = [name for name in cells.header if name not in {target, split_by, *drop}]
     if not features:
         raise GossamerError(f"{path} has no feature columns besides {target!r}: give at least one.")
-    _check_declared(target, features, ranges, {**dict.fromkeys(categorical, ()), **categories}, classes, regression)
-    cells.refuse_missing([target, *features, *([split_by] if split_by else [])])
+    one_hot = {*categorical, *categories}
+    _check_declared(target, features, ranges, categories, one_hot, classes, regression)
+    known = {**categories, target: classes or ()}
+    cells.refuse_missing([target, *features, *([split_by] if split_by else [])], known)
     records = len(cells.lines)
     if split_by is None and records < learners:
         raise GossamerError(f"{path} has {records} records for {learners} learners: use --learners {records} or fewer.")
 
-    one_hot = {*categorical, *categories}
     blocks = [
         _one_hot(cells, name, categories.get(name)) if name in one_hot else _scaled(cells, name, ranges.get(name))
         for name in features
     ]
     if intercept:
         blocks.append(np.ones((records, 1)))
-    labels = _scaled(cells, target, ranges.get(target))[:, 0] if regression else _labels(cells, target, classes)
+    labels = _amounts(cells, target, ranges.get(target)) if regression else _labels(cells, target, classes)
     undeclared = _undeclared(
         [name for name in [*features, *[target] * regression] if name not in one_hot and name not in ranges],
         [name for name in features if name in one_hot and name not in categories],
@@ -107,9 +109,10 @@ class _Cells(NamedTuple):
             raise GossamerError(f"{self.path} has no column {name!r}: expected one of {', '.join(self.header)}.")
         return self.text[:, self.header.index(name)]
 
-    def refuse_missing(self, names: Sequence[str]) -> None:
+    def refuse_missing(self, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> None:
+        """Refuse an empty cell, or one that says that it is; where 'none' is a declared name it means itself."""
         for name in names:
-            missing = [cell.lower() in MISSING for cell in self.column(name)]
+            missing = [cell.lower() in MISSING and cell not in known.get(name, ()) for cell in self.column(name)]
             if any(missing):
                 line = self.lines[missing.index(True)]
                 raise GossamerError(
@@ -209,6 +212,14 @@ def _one_hot(cells: _Cells, name: str, declared: Sequence[str] | None) -> Array:
     return np.eye(len(names))[_places(cells, name, column, names, "categories")]
 
 
+def _amounts(cells: _Cells, target: str, declared: tuple[float, float] | None) -> Array:
+    """A regression's labels."""
+    words = [str(cell) for cell in cells.column(target) if _number(cell) is None]
+    if words:
+        raise GossamerError(f"column {target!r} holds {words[0]!r} and a regression needs numbers: change --model.")
+    return _scaled(cells, target, declared)[:, 0]
+
+
 def _labels(cells: _Cells, target: str, declared: Sequence[str] | None) -> Array:
     column = cells.column(target)
     if declared is not None:
@@ -292,25 +303,32 @@ def _check_declared(
     features: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     categories: Mapping[str, Sequence[str]],
+    one_hot: Collection[str],
     classes: Sequence[str] | None,
     regression: bool,
 ) -> None:
     """Refuse declarations that contradict each other or that nothing would use."""
-    for name, listed in categories.items():
-        if name in ranges:
+    for name in features:
+        if name in one_hot and name in ranges:
             raise GossamerError(f"column {name!r} has a range and holds categories: declare one of the two.")
-        if listed and name not in features:
+    for name, listed in categories.items():
+        if name not in features:
             remedy = "declare the target's with --classes" if name == target else "leave its categories out"
             raise GossamerError(f"column {name!r} has declared categories and is no feature: {remedy}.")
-        if listed:
-            _check_list(f"--categories {name}={'|'.join(listed)}", [one.strip() for one in listed])
+        _check_list(f"--categories {name}={'|'.join(listed)}", listed)
     if classes is not None and regression:
         raise GossamerError(f"--classes {','.join(classes)}: a regression has none; leave it out, or change --model.")
     if classes is not None:
         _check_list(f"--classes {','.join(classes)}", list(map(_key, classes)))
 
 
-def _check_list(given: str, names: list[Any]) -> None:
+def _stripped(name: str, listed: Sequence[str]) -> list[str]:
+    if isinstance(listed, str):
+        raise GossamerError(f"{listed!r} for column {name!r} is one word: give a list of names.")
+    return [str(one).strip() for one in listed]
+
+
+def _check_list(given: str, names: Sequence[Any]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise GossamerError(f"{given}: {twice} is there twice; name each once.")
@@ -322,7 +340,7 @@ def _undeclared(numbers: Sequence[str], categories: Sequence[str], target: str |
     """What was read off the data and how to declare it, in one sentence; nothing where all was declared."""
     read, options = [], []
     if numbers:
-        read.append(f"the range{'s' * (len(numbers) > 1)} of {_few(numbers)}")
+        read.append(f"the ranges of {_few(numbers)}")
         options.append(f"--range {numbers[0]}=LOW:HIGH")
     if categories:
         read.append(f"the categories of {_few(categories)}")
@@ -332,9 +350,8 @@ def _undeclared(numbers: Sequence[str], categories: Sequence[str], target: str |
         options.append("--classes A,B")
     if not read:
         return ""
-    verb = "was" if len(read) == 1 and len(numbers) == 1 else "were"
     return (
-        f"{_and(read)} {verb} read off the data, where one record can change them and no privacy budget pays for it: "
+        f"{_and(read)} were read off the data, where one record can change them and no privacy budget pays for it: "
         f"declare them with {_and(options)}."
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gossamer.records import Batch, Population, Table, runs
+from gossamer.records import Batch, Population, Table, features_of, runs
 from gossamer.types import GossamerError, Integers
 
 
@@ -55,8 +55,11 @@ class OnePass:
         description: Mapping[str, Any] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        self.table, self.notes = table, tuple(notes)
+        self.table, self.notes = checked_bounds(table), tuple(notes)
         self._order = [np.asarray(ids, dtype=np.int64) for ids in order]
+        every = np.concatenate(self._order) if self._order else np.empty(0)
+        if len(np.unique(every)) < len(every):
+            raise GossamerError("a record is given twice, and in one pass each arrives once: remove the second.")
         self._per_round = check_per_round(per_round, len(self._order))
         self._lengths = np.array([len(ids) for ids in self._order])
         self._first, self._flat = np.cumsum(self._lengths) - self._lengths, np.concatenate(self._order)
@@ -109,7 +112,7 @@ class Draws:
         per_round: int = 1,
         description: Mapping[str, Any] | None = None,
     ) -> None:
-        self.table, self.learners, self.rounds, self.notes = table, len(pools), None, ()
+        self.table, self.learners, self.rounds, self.notes = checked_bounds(table), len(pools), None, ()
         self._pools, self._seed, self._per_round = list(pools), seed, per_round
         check_per_round(per_round, len(pools))
         self._counts = np.full(len(pools), per_round)
@@ -161,6 +164,21 @@ def check_per_round(per_round: int | Sequence[int], learners: int) -> Integers:
 def _fingerprint(table: Table, order: Sequence[Integers]) -> str:
     """So that a record is never resumed on other data."""
     digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((table.scale, table.bounds, table.undeclared)).encode())
     for part in (table.rows, table.labels, *order):
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
+
+
+def checked_bounds(table: Table) -> Table:
+    """The table, if every record keeps to the norms that it declares; privacy is accounted from these."""
+    if table.bounds is None:
+        return table
+    size = abs(features_of(table))
+    norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
+    for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
+        found = np.asarray(norm.toarray() if hasattr(norm, "toarray") else norm).ravel()
+        if len(found) and found.max() > most * (1 + 1e-9):
+            r = int(found.argmax())
+            raise GossamerError(f"record {r} has an {name} of {found[r]:g}, above the declared {most:g}: declare more.")
+    return table

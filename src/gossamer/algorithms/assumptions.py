@@ -1,0 +1,30 @@
+"""Sentences for schedules that break what a method's proof asks for; each says what the break costs."""
+
+from __future__ import annotations
+
+import math
+
+from gossamer.schedules import Decay, Schedule, power_of
+
+SUMMABLE = "the steps must add up to ∞ and their squares must not"
+
+
+def step_within(step: Schedule, low: float, high: float, why: str, *, name: str = "step") -> list[str]:
+    """λ_t = λ0/(t+1)^v with low < v ≤ high."""
+    v = power_of(step)
+    if v is None:
+        return [f"the {name} is not one decay(initial, exponent) for all learners, so nothing of it can be checked."]
+    if low < v <= high or v == low == high:
+        return []
+    asked = f"= {low:g}" if low == high else f"above {low:g} and at most {high:g}"
+    return [f"the {name}'s exponent is {v:g} and must be {asked}: {why}."]
+
+
+def noise_above(noise: Schedule | None, low: float, why: str) -> list[str]:
+    """ν_t = ν0/(t+1)^ς with ς > low, for every learner; geometric noise falls faster than any power."""
+    if noise is None:
+        return []
+    if not isinstance(noise, Decay):
+        return ["the noise is not decay(initial, exponents), so nothing of it can be checked."]
+    lowest = min(noise.exponents()) if noise.ratio == 1 else math.inf
+    return [] if lowest > low else [f"the noise's exponent is {lowest:g} and must be above {low:g}: {why}."]

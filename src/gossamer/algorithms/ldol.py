@@ -1,0 +1,81 @@
+"""LDOL (Chen & Wang, "Locally Differentially Private Distributed Online Learning With Guaranteed Optimality", IEEE TAC):
+the paper's authors' method for undirected networks, with one weakening factor.
+
+    θ_i⁺ = P[θ_i + γ_t Σ_j w_ij (θ_j + ϑ_j − θ_i) − λ_t g_i]           W symmetric
+
+γ_t = (t+1)^−u, λ_t ~ (t+1)^−v with ½ − ς < u < v < 1: the links fade, so noise of scale (t+1)^−ς may fade slowly, stay, or
+even grow (ς < 0) and θ still converges. The paper's experiments use u = 0.7. P projects onto the box |θ_k| ≤ `box`.
+
+The source was not available to us: equations from memory, checked by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.assumptions import noise_above, step_within
+from gossamer.algorithms.base import Algorithm
+from gossamer.schedules import Decay, Schedule, over_rounds, power_of
+from gossamer.types import Array, Dynamics, Out, Rows
+
+
+class State(NamedTuple):
+    theta: Array  # (k, n) parameters
+
+
+def ldol(
+    step: Schedule,
+    noise: Schedule | None = None,
+    *,
+    weaken: Decay = Decay(1.0, 0.7),
+    box: float = math.inf,
+    strict: bool = True,
+) -> Algorithm:
+    """LDOL with step sizes `step` and the weakening factor `weaken` on every link."""
+
+    def init(rows: Rows, theta0: Array) -> State:
+        return State(theta0)
+
+    def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
+        return {"theta": Out(x.theta, over="W", private=True)}
+
+    def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
+        theta = x.theta + weaken(t) * (rows.W_ii * x.theta + got["theta"]) - step(t) * grad
+        return State(theta.clip(-box, box))
+
+    def dynamics(rows: Rows, z: Array) -> Dynamics:
+        """δθ⁺ ≤ |1 + γ_t W_ii| δθ + λ_t G."""
+        A = np.abs(1 + over_rounds(weaken, len(z)) * rows.W_ii.item())[:, None, None]
+        return Dynamics(A, over_rounds(step, len(z))[:, None], None, point=0, channels={"theta": 0})
+
+    def broken(given: Schedule | None) -> list[str]:
+        u = power_of(weaken)
+        if u is None:
+            return ["the weakening factor is no power of t, so nothing of it can be checked."]
+        sentences = [] if u < 1 else [f"the weakening factor's exponent is {u:g} and must be below 1: links fade away."]
+        sentences += step_within(step, u, 1, f"the steps must fade faster than the links, which do so as t^-{u:g}")
+        return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
+
+    algorithm = Algorithm(
+        "ldol",
+        init,
+        emit,
+        advance,
+        noise=noise,
+        broken=broken,
+        strict=strict,
+        mixes=("W",),
+        dynamics=dynamics,
+        parameters={
+            "step": repr(step),
+            "weaken": repr(weaken),
+            "box": box,
+            "noise": repr(noise) if noise is not None else None,
+        },
+    )
+    algorithm.notes(noise)
+    return algorithm

@@ -1,0 +1,77 @@
+"""Distributed online stochastic subgradient (Zhu, Xu, Guan & Wu, "Differentially Private Distributed Online Algorithms
+Over Time-Varying Directed Networks", IEEE Trans. Signal and Information Processing over Networks 4(1), 2018).
+
+    b  = (I+D) θ + off(D) ϑ                    D doubly stochastic, on R's links
+    θ⁺ = P[b − α_t g_t(b)]                     ϑ ~ Lap(Δ_t/ε), Δ_t = 2√n G α_t: noise that falls as the step does
+
+Gradients are taken at the mixed point b. α_t ~ 1/t for strongly convex losses, 1/√t otherwise. P projects onto the box
+|θ_k| ≤ `box`, which moves no two points apart in any norm (a ball would, in L1); without `box` it does nothing.
+As the gradient of round t enters the θ that is sent in round t, a learner keeps b.
+
+Its own noise is drawn for a constant budget in each round: at a horizon T the whole budget is a sum over T rounds, and
+there is none for ever.
+
+The source was not available to us: equations from a secondary source, checked by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.assumptions import step_within
+from gossamer.algorithms.base import Algorithm
+from gossamer.schedules import Schedule, over_rounds, power_of
+from gossamer.types import Array, Dynamics, Out, Rows
+
+
+class State(NamedTuple):
+    theta: Array  # (k, n) parameters, as last sent
+    b: Array  # (k, n) mixed parameters, where the next gradient is taken
+
+
+def stochastic_subgradient(
+    step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
+) -> Algorithm:
+    """Zhu et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
+
+    def moved(x: State, grad: Array, t: int) -> Array:
+        theta: Array = (x.b - step(t) * grad).clip(-box, box)
+        return theta
+
+    def init(rows: Rows, theta0: Array) -> State:
+        return State(theta0, theta0)
+
+    def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
+        return {"theta": Out(moved(x, grad, t), over="D", private=True)}
+
+    def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
+        theta = moved(x, grad, t)
+        return State(theta, (1 + rows.D_ii) * theta + got["theta"])
+
+    def dynamics(rows: Rows, z: Array) -> Dynamics:
+        """δθ ≤ δb + α_t G, sent in the same round;  δb⁺ ≤ |1+D_ii| (δb + α_t G)."""
+        own, alpha = abs(1 + rows.D_ii.item()), over_rounds(step, len(z))
+        A, b = np.zeros((len(z), 2, 2)), np.empty((len(z), 2))
+        A[:, 0, 0], A[:, 1, 0] = own, 1
+        b[:, 0], b[:, 1] = own * alpha, alpha
+        return Dynamics(A, b, power_of(step), point=0, channels={"theta": 1}, after=frozenset({"theta"}))
+
+    algorithm = Algorithm(
+        "stochastic_subgradient",
+        init,
+        emit,
+        advance,
+        point=lambda x: x.b,
+        noise=noise,
+        broken=lambda given: step_within(step, 0.499, 1, "1/t for strongly convex losses, 1/√t otherwise"),
+        strict=strict,
+        mixes=("D",),
+        dynamics=dynamics,
+        parameters={"step": repr(step), "box": box, "noise": repr(noise) if noise is not None else None},
+    )
+    algorithm.notes(noise)
+    return algorithm

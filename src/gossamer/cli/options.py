@@ -1,0 +1,46 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.cli.settings import DELTA, Gradients, Kind, Rows
+
+Csv = Annotated[Path | None, typer.Option(help="Your own CSV file instead; needs --target.")]
+Target = Annotated[str | None, typer.Option(help="The CSV column to predict.")]
+SplitBy = Annotated[
+    str | None, typer.Option(help="A CSV column: one learner per value, in sorted order [default: records in turn].")
+]
+Categorical = Annotated[list[str], typer.Option(help="CSV columns that hold categories: a,b,c; may be repeated.")]
+Categories = Annotated[
+    list[str], typer.Option(help="What a column of categories may hold, in quotes: 'ward=a|b|c'; may be repeated.")
+]
+Classes = Annotated[str | None, typer.Option(help="What --target may hold, as classes: 0,1.")]
+Drop = Annotated[list[str], typer.Option(help="CSV columns to leave out: a,b,c; may be repeated.")]
+Range = Annotated[list[str], typer.Option("--range", help="What CSV columns may hold: age=0:120,dose=0:5.")]
+PerRound = Annotated[int, typer.Option(min=1, help="CSV records that arrive at each learner in a round.")]
+Model = Annotated[
+    Kind | None,
+    typer.Option(
+        help="The model [default: by --classes; ridge if --range declares the target; else by what the target holds]."
+    ),
+]
+L2 = Annotated[float, typer.Option(help="Ridge penalty l2/2 ‖θ‖².")]
+Clip = Annotated[
+    float | None,
+    typer.Option(help="Scale back each record's gradient to this length, ‖·‖₁ (‖·‖₂ with --law gaussian)."),
+]
+Learners = Annotated[int | None, typer.Option(min=2, help="How many learners [default: the graph's, or 10].")]
+Graph = Annotated[
+    str | None,
+    typer.Option(help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random]."),
+]
+Delta = Annotated[float | None, typer.Option(help=f"δ of --law gaussian [default: {DELTA:g}].")]
+Gradient = Annotated[
+    Gradients | None,
+    typer.Option(help="Over all records so far, or the newest only [default: history; latest with --where source]."),
+]
+ScaledRows = Annotated[Rows, typer.Option(help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")]
