@@ -8,14 +8,27 @@ run.plot("run.png")
 """
 
 from gossamer import datasets, privacy, streams
-from gossamer.algorithms import Algorithm, ldp_gradient_tracking
+from gossamer.algorithms import (
+    Algorithm,
+    diadsp,
+    dsgd,
+    ldol,
+    ldp_gradient_tracking,
+    push_pull,
+    robust_push_pull,
+    stochastic_subgradient,
+    subgradient_rescaling,
+    tailored_gradient_tracking,
+    wang_basar,
+)
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
-from gossamer.schedules import decay
+from gossamer.schedules import decay, geometric
 from gossamer.simulate import Record, simulate
 from gossamer.simulate.audit import audit
+from gossamer.simulate.conformance import check_algorithm
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 
@@ -31,12 +44,23 @@ __all__ = [
     "SoftmaxRegression",
     "__version__",
     "audit",
+    "check_algorithm",
     "clip_l1",
     "clip_l2",
     "datasets",
     "decay",
+    "diadsp",
+    "dsgd",
+    "geometric",
+    "ldol",
     "ldp_gradient_tracking",
     "privacy",
+    "push_pull",
+    "robust_push_pull",
     "simulate",
+    "stochastic_subgradient",
     "streams",
+    "subgradient_rescaling",
+    "tailored_gradient_tracking",
+    "wang_basar",
 ]

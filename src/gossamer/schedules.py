@@ -84,9 +84,8 @@ def over_rounds(schedule: Schedule, rounds: int) -> Array:
     if isinstance(schedule, Decay) and schedule.learners is not None:
         raise GossamerError(f"the schedule {schedule} has a value for each learner: privacy is proved for one for all.")
     if isinstance(schedule, Decay):
-        values: Array = np.zeros(rounds) + schedule(np.arange(rounds))
-        return values
-    return np.abs(np.array([float(schedule(t)) for t in range(rounds)]))
+        return np.full(rounds, 1.0) * schedule(np.arange(rounds))
+    return np.array([abs(float(schedule(t))) for t in range(rounds)])
 
 
 def power_of(schedule: Schedule) -> float | None:

@@ -1,17 +1,17 @@
 """DiaDSP (Ding, Zhu, He, Chen & Guan, "Differentially Private Distributed Optimization via State and Direction
-Perturbation in Multiagent Systems", IEEE TAC 67(2), 2022): gradient tracking on an undirected network, constant step,
-noise on the state and on the direction that fades geometrically.
+Perturbation in Multiagent Systems", IEEE TAC 67(2), 2022): gradient tracking on an undirected network, constant
+step, noise on the state and on the direction that fades geometrically.
 
     θ⁺ = (I+W) θ + off(W) ϑ − α y                                      ϑ_t ~ Lap(d q^t), ζ_t ~ Lap(d q^t), q < 1
     y⁺ = (I+W) y + off(W) ζ + g_{t+1}(θ⁺) − g_t(θ),   y_0 = g_0(θ_0)
 
-With q < 1 the noise adds up to a finite sum, and so its budget does only up to a horizon: noise fades faster than what
-it hides. It is biased by design: y keeps the sum of all ζ, and where θ comes to rest the learners' mean gradient is minus
-that sum, (1/m) Σ_i Σ_t (1−W_ii) ζ_i,t. Where every learner's noise also enters its own y, as in the original,
+With q < 1 the noise adds up to a finite sum, but so that its budget is finite only up to a horizon: it fades faster
+than what it hides. It is biased by design: y keeps the sum of all ζ it received, and θ comes to rest where the
+learners' mean gradient is minus that sum over m. As a learner's own term carries no noise here,
 
-    E‖∇F(θ_∞)‖² = 2 n d² / (m (1 − q²))
+    E‖∇F(θ_∞)‖² = 2 n d² Σ_i W_ii² / (m² (1 − q²))
 
-`own_noise` does that; by default a learner's own term carries no noise, as in all methods here.
+and where it does, as in the original, 2 n d² / (m (1 − q²)).
 
 The source was not available to us: equations from memory, checked by simulation.
 """

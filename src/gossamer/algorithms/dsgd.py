@@ -3,8 +3,9 @@ Optimization", IEEE TAC 54(1), 2009), with noise on its messages: the simplest m
 
     θ⁺ = (I+W) θ + off(W) ϑ − λ_t g                    W symmetric: I+W doubly stochastic
 
-On an unbalanced directed graph, with I+R in place of I+W, the same recursion weighs learner i by its Perron weight u_i and
-converges to argmin Σ u_i f_i: `over="R"` is kept to show that, and says so. It is a misuse wherever learners differ.
+On an unbalanced directed graph, with I+R in place of I+W, the same recursion weighs learner i by its Perron weight
+u_i and converges to argmin Σ u_i f_i: `over="R"` is kept to show that, and says so. It is a misuse wherever learners
+differ.
 """
 
 from __future__ import annotations

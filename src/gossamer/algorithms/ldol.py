@@ -1,10 +1,11 @@
-"""LDOL (Chen & Wang, "Locally Differentially Private Distributed Online Learning With Guaranteed Optimality", IEEE TAC):
-the paper's authors' method for undirected networks, with one weakening factor.
+"""LDOL (Chen & Wang, "Locally Differentially Private Distributed Online Learning With Guaranteed Optimality", IEEE
+TAC): the paper's authors' method for undirected networks, with one weakening factor.
 
     θ_i⁺ = P[θ_i + γ_t Σ_j w_ij (θ_j + ϑ_j − θ_i) − λ_t g_i]           W symmetric
 
-γ_t = (t+1)^−u, λ_t ~ (t+1)^−v with ½ − ς < u < v < 1: the links fade, so noise of scale (t+1)^−ς may fade slowly, stay, or
-even grow (ς < 0) and θ still converges. The paper's experiments use u = 0.7. P projects onto the box |θ_k| ≤ `box`.
+γ_t = (t+1)^−u, λ_t ~ (t+1)^−v with ½ − ς < u < v < 1: the links fade, so noise of scale (t+1)^−ς may fade slowly,
+stay, or even grow (ς < 0) and θ still converges. The paper's experiments use u = 0.7. P projects onto the box |θ_k|
+≤ `box`.
 
 The source was not available to us: equations from memory, checked by simulation.
 """
@@ -22,6 +23,8 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
+WEAKEN = Decay(1.0, 0.7)  # the paper's
+
 
 class State(NamedTuple):
     theta: Array  # (k, n) parameters
@@ -31,7 +34,7 @@ def ldol(
     step: Schedule,
     noise: Schedule | None = None,
     *,
-    weaken: Decay = Decay(1.0, 0.7),
+    weaken: Decay = WEAKEN,
     box: float = math.inf,
     strict: bool = True,
 ) -> Algorithm:

@@ -5,9 +5,9 @@ Directed Graphs": gradient tracking whose noise does not accumulate, on unbalanc
     θ⁺ = (I+R) θ + off(R) ϑ − (s⁺ − s) / (m [z_i]_i)           (8)
     z⁺ = (I+R) z,  z_{i,0} = e_i                               (9)
 
-θ moves by the *difference* s⁺ − s, so the noise ζ that s has gathered drops out; dividing by m[z_i]_i, which tends to
-the Perron weight u_i of I+R, undoes the graph's unbalance. z depends on the graph alone and carries no noise; from
-round `rows.settles` on it no longer changes in float64, and is no longer sent.
+θ moves by the *difference* s⁺ − s, so the noise ζ that s has gathered drops out; dividing by m[z_i]_i, which tends
+to the Perron weight u_i of I+R, undoes the graph's unbalance. z depends on the graph alone and carries no noise;
+from round `rows.settles` on it no longer changes in float64, and is no longer sent.
 
 Assumption 4: λ_t = λ0/(t+1)^v, ν_{i,t} = ν0/(t+1)^ς_i with ½ < ς_i, max ς_i < v < 1. Without ς > ½ the noise's
 variance is not summable and θ need not converge; without ς < v the privacy budget is not finite for ever.

@@ -4,8 +4,8 @@ Networks", IEEE TAC 66(1), 2021) with noise on its messages: the conventional me
     θ⁺ = (I+R) θ + off(R) ϑ − λ_t y
     y⁺ = (I+C) y + off(C) ζ + g_{t+1}(θ⁺) − g_t(θ),   y_0 = g_0(θ_0)
 
-y sums gradients *and all the noise it ever received*: 1ᵀy = 1ᵀg + Σ_{k<t} 1ᵀ off(C) ζ_k, so that every step moves θ by
-noise of ever growing variance. With ν_t = ν0/(t+1)^ς that variance has a limit if ς > ½, and none otherwise.
+y sums gradients *and all the noise it ever received*: 1ᵀy = 1ᵀg + Σ_{k<t} 1ᵀ off(C) ζ_k, so that every step moves θ
+by noise of ever growing variance. With ν_t = ν0/(t+1)^ς that variance has a limit if ς > ½, and none otherwise.
 
 The round's gradient belongs to the y that is sent in that round, so we keep w = y − g:
 
@@ -47,7 +47,7 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
         return State(theta, (1 + rows.C_ii) * y + got["y"] - grad)
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
-        """δθ⁺ ≤ |1+R_ii| δθ + λ_t (δw + G);  w⁺ = (1+C_ii) w + C_ii g + …, so δw⁺ ≤ |1+C_ii| δw + |C_ii| G; y = w + g."""
+        """δθ⁺ ≤ |1+R_ii| δθ + λ_t (δw + G);  w⁺ = (1+C_ii) w + C_ii g + …: δw⁺ ≤ |1+C_ii| δw + |C_ii| G;  y = w + g."""
         R_ii, C_ii, lam = rows.R_ii.item(), rows.C_ii.item(), over_rounds(step, len(z))
         A, b = np.zeros((len(z), 3, 3)), np.ones((len(z), 3))
         A[:, 0, 0], A[:, 0, 1], A[:, 1, 1], A[:, 2, 1] = abs(1 + R_ii), lam, abs(1 + C_ii), 1

@@ -4,8 +4,8 @@
     s⁺ = (I+C) s + off(C) ζ + α g
     θ⁺ = (I+R) θ + off(R) ϑ − (s⁺ − s)
 
-The step α is constant, and so is the noise's share in it: under constant noise θ stays a fixed distance from the optimum.
-Algorithm 1 is this with a step that decays, and with the Perron weight divided out.
+The step α is constant, and so is the noise's share in it: under constant noise θ stays a fixed distance from the
+optimum. Algorithm 1 is this with a step that decays, and with the Perron weight divided out.
 
 Equations: verbatim from the source.
 """

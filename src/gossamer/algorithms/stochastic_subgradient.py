@@ -4,12 +4,12 @@ Over Time-Varying Directed Networks", IEEE Trans. Signal and Information Process
     b  = (I+D) θ + off(D) ϑ                    D doubly stochastic, on R's links
     θ⁺ = P[b − α_t g_t(b)]                     ϑ ~ Lap(Δ_t/ε), Δ_t = 2√n G α_t: noise that falls as the step does
 
-Gradients are taken at the mixed point b. α_t ~ 1/t for strongly convex losses, 1/√t otherwise. P projects onto the box
-|θ_k| ≤ `box`, which moves no two points apart in any norm (a ball would, in L1); without `box` it does nothing.
+Gradients are taken at the mixed point b. α_t ~ 1/t for strongly convex losses, 1/√t otherwise. P projects onto the
+box |θ_k| ≤ `box`, which moves no two points apart in any norm (a ball would, in L1); without `box` it does nothing.
 As the gradient of round t enters the θ that is sent in round t, a learner keeps b.
 
-Its own noise is drawn for a constant budget in each round: at a horizon T the whole budget is a sum over T rounds, and
-there is none for ever.
+Its own noise is drawn for a constant budget in each round: at a horizon T the whole budget is a sum over T rounds,
+and there is none for ever.
 
 The source was not available to us: equations from a secondary source, checked by simulation.
 """

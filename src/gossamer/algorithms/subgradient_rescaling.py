@@ -4,9 +4,9 @@ Digraphs via Subgradient Rescaling", IEEE TCNS 7(3), 2020).
     θ⁺ = P[(I+R) θ + off(R) ϑ − α_t g / (m [z_i]_i)]
     z⁺ = (I+R) z,  z_{i,0} = e_i
 
-Dividing by m[z_i]_i → u_i, the Perron weight, undoes the graph's unbalance, as in Algorithm 1; there is no tracker, so
-heterogeneous learners are α_t apart. P projects onto the box |θ_k| ≤ `box`, which moves no two points apart in any norm;
-without `box` it does nothing.
+Dividing by m[z_i]_i → u_i, the Perron weight, undoes the graph's unbalance, as in Algorithm 1; there is no tracker,
+so heterogeneous learners are α_t apart. P projects onto the box |θ_k| ≤ `box`, which moves no two points apart in
+any norm; without `box` it does nothing.
 
 The source was not available to us: equations from a secondary source, checked by simulation.
 """

@@ -4,8 +4,8 @@ Optimization", IEEE TAC 69(2), 2024): two weakening factors fade the links, and 
     s⁺ = s + γ1_t (C s + off(C) ζ) + λ_t g
     θ⁺ = θ + γ2_t (R θ + off(R) ϑ) − (s⁺ − s)
 
-The paper's experiments use γ1 = (t+1)^−0.95 and γ2 = (t+1)^−0.75. Asked for: Σ γ1²/γ2 < ∞ and Σ λ²/γ1 < ∞, which with
-these factors needs λ ~ (t+1)^−v, v > 0.975. Learning goes as slowly as the links fade.
+The paper's experiments use γ1 = (t+1)^−0.95 and γ2 = (t+1)^−0.75. Asked for: Σ γ1²/γ2 < ∞ and Σ λ²/γ1 < ∞, which
+with these factors needs λ ~ (t+1)^−v, v > 0.975. Learning goes as slowly as the links fade.
 
 The source was not available to us: equations from a secondary source and from memory, checked by simulation.
 """
@@ -22,6 +22,9 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
+WEAKEN_PUSH = Decay(1.0, 0.95)  # the paper's
+WEAKEN_PULL = Decay(1.0, 0.75)  # the paper's
+
 
 class State(NamedTuple):
     s: Array  # (k, n) tracker
@@ -32,8 +35,8 @@ def tailored_gradient_tracking(
     step: Schedule,
     noise: Schedule | None = None,
     *,
-    weaken_push: Decay = Decay(1.0, 0.95),
-    weaken_pull: Decay = Decay(1.0, 0.75),
+    weaken_push: Decay = WEAKEN_PUSH,
+    weaken_pull: Decay = WEAKEN_PULL,
     strict: bool = True,
 ) -> Algorithm:
     """Tailored gradient tracking; `weaken_push` is γ1, on C's links, `weaken_pull` γ2, on R's."""

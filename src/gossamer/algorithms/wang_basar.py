@@ -5,8 +5,9 @@ Guaranteed Optimality Under Noisy Information Sharing", IEEE TAC 68(8), 2023).
     θ⁺ = θ + γ_t (R θ + off(R) ϑ) − (s⁺ − s) / (m [z_i]_i)
     z⁺ = (I+R) z,  z_{i,0} = e_i                                        not weakened
 
-Algorithm 1 with fading links: noise that does not fade by itself is faded by γ_t = (t+1)^−u, at the price of slower mixing.
-Asked for: ½ − ς < u < v ≤ 1, so that the weakened noise is summable in square and the links outlast the steps.
+Algorithm 1 with fading links: noise that does not fade by itself is faded by γ_t = (t+1)^−u, at the price of slower
+mixing. Asked for: ½ − ς < u < v ≤ 1, so that the weakened noise is summable in square and the links outlast the
+steps.
 
 The source was not available to us: equations from a secondary source and from memory, checked by simulation.
 """
@@ -23,6 +24,8 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
+WEAKEN = Decay(1.0, 0.6)
+
 
 class State(NamedTuple):
     s: Array  # (k, n) tracker
@@ -31,7 +34,7 @@ class State(NamedTuple):
 
 
 def wang_basar(
-    step: Schedule, noise: Schedule | None = None, *, weaken: Decay = Decay(1.0, 0.6), strict: bool = True
+    step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, strict: bool = True
 ) -> Algorithm:
     """Wang & Başar's method with step sizes `step` and the weakening factor `weaken` on every link."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,12 +193,13 @@ def noise_law(
     learners: int,
     coordinates: int = 2000,
     rounds: int = 6,
+    channels: Sequence[str] = ("s", "theta"),
 ) -> list[Finding]:
     """Checks of what `release(channel, t, value)` adds to a value, in units of scale(t), an (m, 1) column."""
     drawn: dict[tuple[str, int], Array] = {}
     on_grid = True
     for t in range(rounds):
-        for channel in ("s", "theta"):
+        for channel in channels:
             value = np.full((learners, coordinates), 0.3) * scale(t)
             noisy = release(channel, t, value)
             steps = noisy / (scale(t) * 2.0**-40)

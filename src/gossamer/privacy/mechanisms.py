@@ -182,7 +182,7 @@ class PrivateBoundary:
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
-        self._channels = () if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
+        self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._last: dict[str, Array] = {}
         self.clamped = 0  # values beyond the grid so far
         self.claim = f"private: exact {mechanism.law} noise on {mechanism.where}"
@@ -191,9 +191,9 @@ class PrivateBoundary:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
         if self.mechanism.where == "source":
             return value
-        if channel not in self._channels:
+        if channel not in self.channels:
             raise GossamerError(
-                f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self._channels)}: "
+                f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
                 "nothing is known of what it would cost; add the channel to its dynamics."
             )
         noisy = self._noised(t, value)

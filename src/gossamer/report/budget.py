@@ -38,35 +38,43 @@ def draw_budget(
     axes.set_title(title, loc="left", fontsize=10, parse_math=False)
     plain_axes(axes)
     if len(curves) <= MOST_LABELS:
-        _label_ends(axes, names or [str(i) for i in range(len(curves))], [float(c[-1]) for c in curves], colours)
+        _label_ends(axes, names or [str(i) for i in range(len(curves))], curves, colours)
     else:
         figure.colorbar(scale, ax=axes, label="learner")
     return figure
 
 
-def _label_ends(axes: Axes, names: Sequence[str], ends: Sequence[float], colours: NDArray[Any]) -> None:
+def _label_ends(axes: Axes, names: Sequence[str], curves: Sequence[NDArray[Any]], colours: NDArray[Any]) -> None:
     """Names right of the axes at the height of the lines' ends, moved apart where they would touch."""
     low, high = axes.get_ylim()
-    finite = [i for i in np.argsort(ends, kind="stable") if np.isfinite(ends[i])]
-    groups: list[list[int]] = []
-    for i in finite:
-        same = bool(groups) and abs(ends[i] - ends[groups[-1][0]]) <= 1e-3 * (high - low)
-        groups = [*groups[:-1], [*groups[-1], i]] if same else [*groups, [i]]
-    places = _apart([(ends[group[0]] - low) / (high - low) for group in groups])
-    for group, place in zip(groups, places, strict=True):
+    groups = _coinciding(curves, 1e-3 * (high - low))
+    ends = [(float(curves[group[0]][-1]) - low) / (high - low) for group in groups]
+    for group, end, place in zip(groups, ends, _apart(ends), strict=True):
+        colour = colours[group[-1]]  # drawn last, so seen
         axes.annotate(
             ", ".join(names[i] for i in group),
-            (1, (ends[group[0]] - low) / (high - low)),
+            (1, end),
             xytext=(1.03, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
             va="center",
             fontsize=8,
-            color=colours[group[0]],
+            color=colour,
             parse_math=False,
-            arrowprops={"arrowstyle": "-", "color": colours[group[0]], "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
         )
-    axes.annotate("learner", (1.03, 1.02), xycoords="axes fraction", fontsize=8, color="#555555")
+    axes.annotate("learner", (1.03, 1.045), xycoords="axes fraction", fontsize=8, color="#555555")
+
+
+def _coinciding(curves: Sequence[NDArray[Any]], tolerance: float) -> list[list[int]]:
+    """Which lines lie on one another, by the height at which they end; none that leaves the picture."""
+    groups: list[list[int]] = []
+    for i, curve in enumerate(curves):
+        if np.isfinite(curve).all():
+            same = next((group for group in groups if np.abs(curves[group[0]] - curve).max() <= tolerance), None)
+            groups += [[i]] if same is None else []
+            (same or []).append(i)
+    return sorted(groups, key=lambda group: float(curves[group[0]][-1]))
 
 
 def _apart(places: list[float]) -> list[float]:

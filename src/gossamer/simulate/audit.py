@@ -87,12 +87,17 @@ def _noise_findings(mechanism: Mechanism, terms: list[Terms], setting: Setting) 
     def again(t: int) -> Array:
         value = np.zeros((m, 2000))
         boundary = boundaries[1]
-        return boundary.gradient(t, value) if mechanism.where == "source" else boundary.release("s", t, value)
+        return (
+            boundary.gradient(t, value)
+            if mechanism.where == "source"
+            else boundary.release(boundary.channels[0], t, value)
+        )
 
-    found = noise_law(release, scale, mechanism.law, m)
+    channels = boundaries[0].channels
+    found = noise_law(release, scale, mechanism.law, m, channels=channels)
     if mechanism.where == "messages":
         found.append(one_copy(boundaries[0]))
-    return [*found, no_reuse(release("s", 0, np.zeros((m, 2000))) / scale(0), again(0) / scale(0))]
+    return [*found, no_reuse(release(channels[0], 0, np.zeros((m, 2000))) / scale(0), again(0) / scale(0))]
 
 
 def one_copy(boundary: PrivateBoundary, deliver: Callable[..., Array] = deliver) -> Finding:
@@ -102,7 +107,7 @@ def one_copy(boundary: PrivateBoundary, deliver: Callable[..., Array] = deliver)
     """
     m = len(boundary.ledgers)
     hub = Network.from_edges(m, [link for i in range(1, m) for link in ((0, i), (i, 0))], 0.5 / m)
-    got = deliver(boundary, Mixer(hub), "s", 0, Out(np.zeros((m, 50)), "R", True))
+    got = deliver(boundary, Mixer(hub), boundary.channels[0], 0, Out(np.zeros((m, 50)), "R", True))
     copies = got[1:] * (2 * m)
     apart = float(np.abs(copies - copies[0]).max())
     return Finding("difference between neighbours' copies", apart, 1e-12, apart <= 1e-12 * np.abs(copies).max())

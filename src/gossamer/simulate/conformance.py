@@ -1,0 +1,232 @@
+"""One suite that every algorithm must pass, ours and a user's own: `check_algorithm` says what is wrong with it.
+
+    form        init, emit and step give arrays of the right shape, over the links that `mixes` names
+    purity      the same arguments give the same answer, and none of them is changed
+    blocks      learners in blocks of any size take the same steps as all of them stacked
+    locality    a learner's step depends on its own state, its own gradient and what it received: nothing else
+    limit       without noise it comes to rest at argmin Σ w_i f_i, w the `weights` it documents, where learners differ
+    refusal     constructions that break its constraints are refused
+    privacy     replaying neighbouring records never costs more than its `dynamics` say, in every mode and law
+
+The mixing here is written from the equations, apart from the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import LogisticRegression
+from gossamer.networks import Network
+from gossamer.privacy import Gaussian, Laplace
+from gossamer.privacy.audit import Finding
+from gossamer.schedules import decay
+from gossamer.simulate.audit import audit
+from gossamer.types import Array, GossamerError, Out
+
+WIDTH = 3
+CLOSE = 0.05  # of the learners' spread: how near the documented limit a run must come
+REPLAYS: tuple[tuple[Any, Any], ...] = (
+    (Laplace(decay(1.0, 0.6)), "history"),
+    (Laplace(decay(1.0, 0.6)), "latest"),
+    (Gaussian(decay(1.0, 0.6), delta=1e-5), "history"),
+    (Gaussian(decay(1.0, 0.6), delta=1e-5), "latest"),
+    (Laplace(decay(1.0, 0.0), "source"), "latest"),
+)
+
+
+def check_algorithm(
+    algorithm: Algorithm,
+    *,
+    network: Network | None = None,
+    violations: Iterable[Callable[[], Algorithm]] = (),
+    rounds: int = 20_000,
+) -> list[Finding]:
+    """Run the whole suite; raises one error that names every check that failed, with what was measured.
+
+    `violations` are constructions that the method must refuse, such as lambda: dsgd(step=decay(1.0, 0.3)). Its step
+    must suit quadratics of curvature ½ to 1½. Without `dynamics` it passes, and can only be run with noise at the
+    source.
+    """
+    net = network if network is not None else Network.paper()
+    findings: list[Finding] = []
+    for check in (_form, _purity, _blocks, _locality):
+        findings.append(check(algorithm, net))
+        if not findings[-1].holds:
+            raise _failed(algorithm, findings)  # what follows would only stumble over the same
+    findings.append(_limit(algorithm, net, rounds))
+    findings += [_refusal(k, build) for k, build in enumerate(violations)]
+    findings += list(_privacy(algorithm, net))
+    if not all(finding.holds for finding in findings):
+        raise _failed(algorithm, findings)
+    return findings
+
+
+def _failed(algorithm: Algorithm, findings: list[Finding]) -> GossamerError:
+    said = "; ".join(f"{f.check} (measured {f.measured:.4g}, allowed {f.allowed:.4g})" for f in findings if not f.holds)
+    return GossamerError(f"{algorithm.name} does not conform: {said}.")
+
+
+def _says(check: str, wrong: str) -> Finding:
+    return Finding(f"{check}: {wrong}" if wrong else check, float(bool(wrong)), 0.0, not wrong)
+
+
+# -- a little engine of its own --------------------------------------------------------------------------------------
+
+
+def _received(out: dict[str, Out], net: Network) -> dict[str, Array]:
+    """got_i = Σ_{j≠i} W_ij sent_j, written out."""
+    got = {}
+    for channel, sent in out.items():
+        weights = np.array(getattr(net, sent.over) if net.m <= 128 else getattr(net, sent.over).toarray())
+        np.fill_diagonal(weights, 0.0)
+        got[channel] = weights @ sent.value
+    return got
+
+
+def _start(algorithm: Algorithm, net: Network, seed: int = 0) -> tuple[Any, Any, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    rows = net.rows(mixes=algorithm.mixes)
+    return algorithm.init(rows, rng.normal(size=(net.m, WIDTH))), rows, rng
+
+
+def _rounds(algorithm: Algorithm, net: Network, count: int) -> Iterator[tuple[Any, Array, dict[str, Out], Any, int]]:
+    """(state, gradient, sent, received, t) of a few rounds with arbitrary gradients."""
+    state, rows, rng = _start(algorithm, net)
+    for t in range(count):
+        grad = rng.normal(size=(net.m, WIDTH))
+        out = algorithm.emit(state, grad, rows, t)
+        got = _received(out, net)
+        yield state, grad, out, got, t
+        state = algorithm.step(state, got, grad, rows, t)
+
+
+# -- the checks --------------------------------------------------------------------------------------------------------
+
+
+def _form(algorithm: Algorithm, net: Network) -> Finding:
+    check = "form"
+    try:
+        state, rows, rng = _start(algorithm, net)
+        if getattr(state, "theta", np.empty(0)).shape != (net.m, WIDTH):
+            return _says(check, "init() must give a state with a field theta of shape (learners, coordinates)")
+        grad = rng.normal(size=(net.m, WIDTH))
+        out = algorithm.emit(state, grad, rows, 0)
+        for channel, sent in out.items():
+            if sent.over not in algorithm.mixes:
+                return _says(check, f"channel {channel!r} goes over {sent.over}, which is not in mixes")
+            if sent.value.ndim != 2 or len(sent.value) != net.m:
+                return _says(check, f"channel {channel!r} must send one row for each learner")
+        after = algorithm.step(state, _received(out, net), grad, rows, 0)
+        if type(after) is not type(state) or [a.shape for a in after] != [a.shape for a in state]:
+            return _says(check, "step() must give a state of the same type and shapes as it got")
+        if not all(np.isfinite(a).all() for a in after):
+            return _says(check, "step() gave numbers that are not finite; does mixes name all matrices it uses?")
+    except Exception as error:  # a newcomer's mistakes come as anything
+        return _says(check, f"{type(error).__name__}: {error}")
+    return _says(check, "")
+
+
+def _purity(algorithm: Algorithm, net: Network) -> Finding:
+    rows = net.rows(mixes=algorithm.mixes)
+    for state, grad, out, got, t in _rounds(algorithm, net, 3):
+        for array in (*state, grad, *got.values()):
+            array.setflags(write=False)
+        try:
+            again = algorithm.emit(state, grad, rows, t)
+            one, other = (algorithm.step(state, got, grad, rows, t) for _ in range(2))
+        except ValueError as error:  # numpy's answer to writing to what is read-only
+            return _says("purity", f"emit() or step() changes its arguments ({error})")
+        if any(not np.array_equal(out[c].value, again[c].value) for c in out):
+            return _says("purity", "emit() gives another answer when asked again")
+        if any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True)):
+            return _says("purity", "step() gives another answer when asked again")
+    return _says("purity", "")
+
+
+def _blocks(algorithm: Algorithm, net: Network) -> Finding:
+    """The largest difference between stacked learners and blocks of one, some and the rest."""
+    cut = [np.array([0]), np.arange(1, net.m // 2), np.arange(net.m // 2, net.m)]
+    parts, apart = None, 0.0
+    for state, grad, out, got, t in _rounds(algorithm, net, 5):
+        blocks = [net.rows(ids, algorithm.mixes) for ids in cut if len(ids)]
+        if parts is None:
+            parts = [algorithm.init(rows, state.theta[rows.ids]) for rows in blocks]
+        for part, rows in zip(parts, blocks, strict=True):
+            apart = max(apart, *(_gap(a, b[rows.ids]) for a, b in zip(part, state, strict=True)))
+            for channel, sent in algorithm.emit(part, grad[rows.ids], rows, t).items():
+                apart = max(apart, _gap(sent.value, out[channel].value[rows.ids]))
+        parts = [
+            algorithm.step(part, {c: v[rows.ids] for c, v in got.items()}, grad[rows.ids], rows, t)
+            for part, rows in zip(parts, blocks, strict=True)
+        ]
+    return Finding("blocks: largest difference from all learners stacked", apart, 1e-12, apart <= 1e-12)
+
+
+def _locality(algorithm: Algorithm, net: Network) -> Finding:
+    """The largest change at other learners when one learner's state and gradient change and messages do not."""
+    rows = net.rows(mixes=algorithm.mixes)
+    leak = 0.0
+    others = np.arange(1, net.m)
+    for state, grad, out, got, t in _rounds(algorithm, net, 3):
+        moved = type(state)(*(_with_first(a, a[0] + 1.0) for a in state))
+        shifted = _with_first(grad, grad[0] - 2.0)
+        for channel, sent in algorithm.emit(moved, shifted, rows, t).items():
+            leak = max(leak, _gap(sent.value[others], out[channel].value[others]))
+        before, after = algorithm.step(state, got, grad, rows, t), algorithm.step(moved, got, shifted, rows, t)
+        leak = max(leak, *(_gap(a[others], b[others]) for a, b in zip(before, after, strict=True)))
+    return Finding("locality: change at other learners without a message", leak, 0.0, leak == 0)
+
+
+def _limit(algorithm: Algorithm, net: Network, rounds: int) -> Finding:
+    """f_i = ½ a_i ‖θ − c_i‖², curvatures and centres all different: how far from the documented optimum it ends."""
+    rng = np.random.default_rng(1)
+    curvature, centre = rng.uniform(0.5, 1.5, size=(net.m, 1)), rng.normal(size=(net.m, WIDTH))
+    weight = np.ones(net.m) if algorithm.weights is None else algorithm.weights(net.perron)
+    share = weight[:, None] * curvature
+    optimum = (share * centre).sum(axis=0) / share.sum()
+    spread = float(np.linalg.norm(centre - optimum, axis=1).mean())
+    rows = net.rows(mixes=algorithm.mixes)
+    weights = {over: np.array(net.off_diagonal(over)) for over in algorithm.mixes} if net.m <= 128 else None
+    state = algorithm.init(rows, np.zeros((net.m, WIDTH)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(rounds):
+            grad = curvature * (algorithm.point(state) - centre)
+            out = algorithm.emit(state, grad, rows, t)
+            got = _received(out, net) if weights is None else {c: weights[o.over] @ o.value for c, o in out.items()}
+            state = algorithm.step(state, got, grad, rows, t)
+    error = float(np.linalg.norm(state.theta - optimum, axis=1).max()) / spread
+    point = "argmin Σ f_i" if algorithm.weights is None else "its documented, weighted optimum"
+    return Finding(f"limit: distance from {point} after {rounds} rounds", error, CLOSE, error <= CLOSE)
+
+
+def _refusal(k: int, build: Callable[[], Algorithm]) -> Finding:
+    try:
+        build()
+    except GossamerError:
+        return _says(f"refusal of violation {k}", "")
+    return _says(f"refusal of violation {k}", "it was accepted")
+
+
+def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
+    model = LogisticRegression(l2=0.1)
+    for mechanism, gradient in REPLAYS:
+        if algorithm.dynamics is None and mechanism.where == "messages":
+            continue
+        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=(net.m // 2,)):
+            if "replayed" in finding.check:
+                where = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}"
+                yield finding._replace(check=f"{where}: {finding.check}")
+
+
+def _gap(a: Array, b: Array) -> float:
+    return float(np.abs(a - b).max(initial=0.0))
+
+
+def _with_first(array: Array, row: Array) -> Array:
+    changed = array.copy()
+    changed[0] = row
+    return changed
