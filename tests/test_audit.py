@@ -214,7 +214,7 @@ def test_the_outside_judge_certifies_no_more_than_we_claim_and_catches_weak_nois
 def test_without_the_judge_the_audit_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax_privacy", None)
     monkeypatch.setitem(sys.modules, "jax_privacy.auditing", None)
-    with pytest.raises(gs.GossamerError, match="pip install jax-privacy"):
+    with pytest.raises(gs.GossamerError, match="gossamer-learning\\[audit\\]"):
         whole.judge(ALGORITHM, NET, gs.LogisticRegression(l2=0.1), JUDGED["laplace source"], "latest", runs=10)
 
 

@@ -56,7 +56,7 @@ def test_the_privacy_pages_example_shows_a_ledger_and_draws_noise(capsys):
 
 
 def test_every_command_that_the_pages_show_is_understood(tmp_path, monkeypatch, capsys):
-    """Each line `gossamer …` parses: no option that does not exist, no value out of its list."""
+    """In every line `gossamer …` the first unknown option is the one that this test adds."""
     (tmp_path / "visits.csv").write_text("age,ill\n1,0\n")
     monkeypatch.chdir(tmp_path)
     pages = [

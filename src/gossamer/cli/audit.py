@@ -22,8 +22,8 @@ from gossamer.simulate.audit import judge
 LEARNERS = (0, 4, 6)  # enough to differ; in the paper's network 6 is the dearest
 GRADIENTS: tuple[Gradient, ...] = ("history", "latest")
 MEANING = (
-    "replay/claim: the largest privacy loss that replays of a learner on two neighbouring sets of records reached, as a "
-    "share of the loss that is claimed as possible; above 1 the claim would be false."
+    "replay/claim: the largest privacy loss that replays of a learner on two neighbouring sets of records reached, as "
+    "a share of the loss that is claimed as possible; above 1 the claim would be false."
 )
 
 

@@ -10,6 +10,8 @@ import typer
 
 from gossamer.cli.audit import audit
 from gossamer.cli.budget import budget
+from gossamer.cli.compare import compare
+from gossamer.cli.frontier import frontier
 from gossamer.cli.graph import graph
 from gossamer.cli.language import translated
 from gossamer.cli.run import run
@@ -27,6 +29,8 @@ app.command()(run)
 app.command()(graph)
 app.command()(budget)
 app.command()(audit)
+app.command()(compare)
+app.command()(frontier)
 
 
 def _version(wanted: bool) -> None:

@@ -219,23 +219,9 @@ def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
             raise GossamerError(
                 f"--{option} {value} is for the mushrooms: leave it out; a CSV's records come in order."
             )
-    if settings.target is None:
-        raise GossamerError(f"--csv {settings.csv} needs --target: name the column to predict.")
-    ranges, named = parse.column_ranges(settings.range), parse.class_names(settings.classes)
-    kind, classes = _kind(settings, named, settings.target in ranges)
-    stream = from_csv(
-        settings.csv,
-        settings.target,
-        learners,
-        split_by=settings.split_by,
-        per_round=settings.per_round,
-        categorical=settings.categorical,
-        categories=parse.column_categories(settings.categories),
-        classes=named,
-        drop=settings.drop,
-        ranges=ranges,
-        regression=kind is Kind.ridge,
-    )
+    given = csv_arguments(settings, learners)
+    kind, classes = Kind(given.pop("model")), given.pop("outputs")
+    stream = from_csv(**given)
     if settings.learners is not None and stream.learners != settings.learners:
         raise GossamerError(
             f"--split-by {settings.split_by} names {stream.learners} learners and --learners is {settings.learners}: "
@@ -245,6 +231,29 @@ def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
         return stream, SoftmaxRegression(classes, settings.l2, _clip(settings))
     model = LogisticRegression if kind is Kind.logistic else RidgeRegression
     return stream, model(settings.l2, _clip(settings))
+
+
+def csv_arguments(settings: Settings, learners: int) -> dict[str, Any]:
+    """from_csv's arguments, and with them the "model" and how many "outputs" it has."""
+    if settings.target is None:
+        raise GossamerError(f"--csv {settings.csv} needs --target: name the column to predict.")
+    ranges, named = parse.column_ranges(settings.range), parse.class_names(settings.classes)
+    kind, classes = _kind(settings, named, settings.target in ranges)
+    return {
+        "path": settings.csv,
+        "target": settings.target,
+        "learners": learners,
+        "split_by": settings.split_by,
+        "per_round": settings.per_round,
+        "categorical": settings.categorical,
+        "categories": parse.column_categories(settings.categories),
+        "classes": named,
+        "drop": settings.drop,
+        "ranges": ranges,
+        "regression": kind is Kind.ridge,
+        "model": kind.value,
+        "outputs": classes,
+    }
 
 
 def _kind(settings: Settings, named: list[str] | None, quantity: bool) -> tuple[Kind, int]:

@@ -174,7 +174,7 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
     settings = read_settings(folder)
     for field in fields(Settings):
         if field.name != "steps" and getattr(given, field.name) != getattr(DEFAULTS, field.name):
-            option = field.name.replace("_", "-")
+            option = field.name if field.name == "dataset" else f"--{field.name.replace('_', '-')}"
             raise GossamerError(f"--resume goes on with the settings of {folder}: leave {option} out, or start anew.")
     if out is not None:
         raise GossamerError(f"--resume {folder} goes on in that folder: leave --out out.")

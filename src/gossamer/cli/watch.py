@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from gossamer.simulate import Progress
+from gossamer.types import GossamerError
 
 
 @contextmanager
@@ -68,3 +69,23 @@ def watched(score: str) -> Iterator[Any]:
         if started:
             bar.stop()
         signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def counted(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback (done, of) that shows how many runs are done; ctrl-C keeps those."""
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not Console(stderr=True).is_terminal,
+    )
+    task = bar.add_task(f"{what}: runs", total=None)
+    try:
+        with bar:
+            yield lambda done, of: bar.update(task, completed=done, total=of)
+    except KeyboardInterrupt:
+        raise GossamerError(f"stopped; what is done is kept: give the same gossamer {what} again to go on.") from None

@@ -4,7 +4,7 @@ from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.base import Boundary, Privacy
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
 from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
-from gossamer.privacy.simulated import SimulatedLaplace, simulated
+from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Privacy",
     "PrivateBoundary",
     "Setting",
-    "SimulatedLaplace",
+    "SimulatedNoise",
     "Terms",
     "exact_gaussian",
     "exact_laplace",

@@ -90,7 +90,9 @@ def judged(held_in: Array, held_out: Array, claim: float, delta: float = 0.0, si
     try:
         auditing = importlib.import_module("jax_privacy.auditing")
     except ImportError:
-        raise GossamerError("an outside judge needs the jax-privacy library: pip install jax-privacy.") from None
+        raise GossamerError(
+            "an outside judge needs the jax-privacy library: pip install 'gossamer-learning[audit]'."
+        ) from None
     bound = float(auditing.CanaryScoreAuditor(held_in, held_out).epsilon_clopper_pearson(significance, delta=delta))
     return Finding("ε certified by the outside judge", bound, claim, bound <= claim)
 

@@ -185,7 +185,9 @@ class PrivateBoundary:
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._last: dict[str, Array] = {}
         self.clamped = 0  # values beyond the grid so far
-        self.claim = f"private: exact {mechanism.law} noise on {mechanism.where}"
+        place = "on messages" if mechanism.where == "messages" else "at the source"
+        at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
+        self.claim = f"private: exact {mechanism.law} noise {place}{at}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""

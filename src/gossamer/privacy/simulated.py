@@ -1,4 +1,4 @@
-"""Seeded Laplace noise: for simulation and tests only, and not private.
+"""Seeded noise: for simulation and tests only, and not private.
 
 Two things keep it from being private: whoever knows the seed can subtract the noise, and floating-point Laplace samples
 leave gaps that tell neighbouring inputs apart (Mironov, "On Significance of the Least Significant Bits for Differential
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
 
@@ -20,21 +21,24 @@ NOT_PRIVATE = "not private: seeded noise, for simulation only"
 
 
 @dataclass(frozen=True)
-class SimulatedLaplace:
-    """Lap(ν_{i,t}) for every learner i; a function of (seed, channel, t) alone, so that a stopped run can go on."""
+class SimulatedNoise:
+    """Noise of scale ν_{i,t} for every learner i; a function of (seed, channel, t), so that a stopped run can go on."""
 
     scale: Schedule
     seed: int
+    law: Literal["laplace", "gaussian"] = "laplace"
+    where: Literal["messages", "source"] = "messages"
     claim = NOT_PRIVATE
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         key = np.array([self.seed, _number(channel)], dtype=np.uint64)
         rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, t]))
-        drawn: Array = rng.laplace(size=shape) * self.scale(t)
+        unit = rng.laplace(size=shape) if self.law == "laplace" else rng.normal(size=shape)
+        drawn: Array = unit * self.scale(t)
         return drawn
 
     def __str__(self) -> str:
-        return f"simulated Laplace noise of scale {self.scale}, seed {self.seed}"
+        return f"simulated {self.law} noise of scale {self.scale} on {self.where}, seed {self.seed}"
 
 
 @cache
@@ -42,6 +46,11 @@ def _number(channel: str) -> int:
     return int.from_bytes(hashlib.blake2b(channel.encode(), digest_size=8).digest(), "little")
 
 
-def simulated(scale: Schedule, seed: int = 0) -> SimulatedLaplace:
-    """Seeded Laplace noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
-    return SimulatedLaplace(scale, seed)
+def simulated(
+    scale: Schedule,
+    seed: int = 0,
+    law: Literal["laplace", "gaussian"] = "laplace",
+    where: Literal["messages", "source"] = "messages",
+) -> SimulatedNoise:
+    """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
+    return SimulatedNoise(scale, seed, law, where)

@@ -135,7 +135,8 @@ def _noise(
         return privacy, privacy.message_scale if privacy.where == "messages" else None, notes
     if not callable(getattr(privacy, "noise", None)):
         raise GossamerError(f"privacy={privacy!r}: expected noise, such as gossamer.Laplace.for_budget(8.0).")
-    return privacy, getattr(privacy, "scale", None), notes
+    at_source = getattr(privacy, "where", "messages") == "source"
+    return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
 
 def _round(
@@ -166,16 +167,21 @@ class _Unproved:
 
     def __init__(self, privacy: Privacy | None) -> None:
         self._privacy = privacy
+        self._at_source = getattr(privacy, "where", "messages") == "source"
         self.claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
 
     def charge(self, t: int) -> None:
         pass
 
     def gradient(self, t: int, grad: Array) -> Array:
-        return grad
+        if self._privacy is None or not self._at_source:
+            return grad
+        return grad + self._privacy.noise("gradient", t, grad.shape)
 
     def release(self, channel: str, t: int, value: Array) -> Array:
-        return value if self._privacy is None else value + self._privacy.noise(channel, t, value.shape)
+        if self._privacy is None or self._at_source:
+            return value
+        return value + self._privacy.noise(channel, t, value.shape)
 
 
 class Mixer:

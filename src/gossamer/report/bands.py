@@ -1,0 +1,58 @@
+"""Curves of several methods over the rounds, each a mean with a band over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gossamer.report.curves import plain_axes
+from gossamer.types import Array
+
+COLOURS = (
+    "#c0392b", "#1f618d", "#b9770e", "#117864", "#6c3483", "#566573",
+    "#d35400", "#2e86c1", "#229954", "#e91e8c", "#7d6608",
+)  # fmt: skip
+LOW, HIGH = 0.05, 0.95
+
+
+def draw_bands(
+    curves: Mapping[str, tuple[Array, Array]],
+    *,
+    ylabel: str,
+    title: str,
+    xlabel: str = "rounds",
+    dashed: Mapping[str, str] | None = None,
+    logx: bool = False,
+    logy: bool = True,
+) -> Figure:
+    """`curves` by label: (x, one row of values for each seed). The first is drawn on top and thicker.
+
+    `dashed` labels are drawn dashed, in the colour of the label they belong to.
+    """
+    dashed = dashed or {}
+    solid = [label for label in curves if label not in dashed]
+    figure = Figure(figsize=(8.6, 5.0), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for k, (label, (x, rows)) in enumerate(curves.items()):
+        of = dashed.get(label, label)
+        colour = COLOURS[(solid.index(of) if of in solid else k) % len(COLOURS)]
+        mean, low, high = rows.mean(axis=0), *np.quantile(rows, [LOW, HIGH], axis=0)
+        shown = np.where(mean > 0, mean, np.nan) if logy else mean
+        style = "--" if label in dashed else "-"
+        axes.plot(
+            x, shown, style, color=colour, linewidth=2.4 if k == 0 else 1.4, label=label, zorder=3 if k == 0 else 2
+        )
+        if len(rows) > 1:
+            axes.fill_between(x, np.maximum(low, 1e-300) if logy else low, high, color=colour, alpha=0.13, linewidth=0)
+    if logx:
+        axes.set_xscale("log")
+    if logy:
+        axes.set_yscale("log")
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.set_title(title, loc="left", fontsize=10)
+    plain_axes(axes)
+    axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
