@@ -146,8 +146,8 @@ def markdown(comparison: Comparison, command: str) -> str:
         "method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
         f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
         "'edge' is the largest that works where the next one fails. Means, and in brackets 90 % of the seeds. The "
-        "noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a secondary source, M "
-        "from memory.",
+        "noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a secondary source, "
+        "M from memory.",
         "",
         "![Tracking error](fig2a.png)",
         "",
