@@ -28,6 +28,7 @@ included.
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from typing import Any
@@ -173,7 +174,7 @@ def _gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-de
 def exact_laplace(values: Any, scale: Any) -> Any:
     """`values` plus exact Laplace noise, on the grid scale/2^40; `scale` is a number or broadcasts against `values`.
 
-    Takes arrays and torch tensors; a tensor's noise is drawn here and the result put where the tensor is.
+    Takes arrays and torch tensors; a tensor's noise is drawn where the tensor is (gossamer.privacy.tensors).
     """
     return _released(values, scale, _laplace)
 
@@ -184,8 +185,9 @@ def exact_gaussian(values: Any, scale: Any) -> Any:
 
 
 def _released(values: Any, scale: Any, kernel: Any) -> Any:
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        return values.new_tensor(_released(values.detach().cpu().numpy(), scale, kernel))
+    if hasattr(values, "detach"):  # a torch tensor, without importing torch before there is one
+        tensors = importlib.import_module("gossamer.privacy.tensors")
+        return tensors.released(values, scale, "laplace" if kernel is _laplace else "gaussian", LARGEST, SMALLEST)
     given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
     if not (np.isfinite(size).all() and (size > SMALLEST).all()):
         raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above {SMALLEST:g}.")

@@ -1,0 +1,231 @@
+"""Comparisons: the budget is met by each method's own recursion, tuning follows its rule, and nothing is run twice."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.experiments import METHODS, Problem, Runs, compare, frontier, words
+from gossamer.experiments.catalogue import COMPARED
+from gossamer.experiments.compare import Comparison, Entry, Plan, _choices, published_epsilon
+from gossamer.experiments.frontier import KINDS, Effort
+from gossamer.experiments.runs import Task, outcome
+
+SMALL = Plan(steps=30, seeds=2, tuning_seeds=1, grid=(0.01, 0.1, 1.0))
+LINES = Problem("regression", l2=1e-3, clip=1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_every_method_meets_the_budget_by_its_own_recursion(method, law):
+    delta = 1e-5 if law == "gaussian" else 0.0
+    result = outcome(Task(LINES, method, 0.1, 0, 25, 50.0, law, "messages", delta))
+    assert not result["diverged"], result.get("why")
+    assert all(49.5 <= e <= 50.0 for e in result["epsilon"])
+
+
+def test_source_noise_costs_the_same_for_every_method():
+    found = [outcome(Task(LINES, m, 0.1, 0, 25, 5.0, "laplace", "source")) for m in COMPARED]
+    assert len({tuple(r["noise"]) for r in found}) == 1
+    assert all(r["epsilon"][0] == pytest.approx(5.0, abs=1e-6) for r in found)
+
+
+def test_the_same_task_gives_the_same_numbers_and_another_seed_does_not():
+    task = Task(LINES, "dsgd", 0.1, 0, 25, 50.0)
+    assert outcome(task) == outcome(task)
+    assert outcome(task) != outcome(Task(LINES, "dsgd", 0.1, 1, 25, 50.0))
+
+
+def test_a_run_that_diverges_says_so_and_does_not_stop_the_others(tmp_path):
+    wild, tame = Runs(tmp_path, jobs=1)([Task(LINES, "push_pull", s, 0, 400, None) for s in (1e6, 0.1)])
+    assert wild["diverged"]
+    assert "diverged" in wild["why"]
+    assert not tame["diverged"]
+
+
+def test_nothing_is_run_twice_and_what_was_stopped_goes_on(tmp_path):
+    first = Runs(tmp_path, jobs=1)
+    found = compare(LINES, first, SMALL, ("ldp_gradient_tracking", "dsgd"))
+    assert first.made > 10
+    again = Runs(tmp_path, jobs=1)
+    assert words.results(compare(LINES, again, SMALL, ("ldp_gradient_tracking", "dsgd")), "x") == words.results(
+        found, "x"
+    )
+    assert again.made == 0
+    kept = sorted((tmp_path / "runs").glob("*.json"))
+    kept[0].unlink()
+    kept[1].write_text("{ damaged")
+    more = Runs(tmp_path, jobs=2)
+    compare(LINES, more, SMALL, ("ldp_gradient_tracking", "dsgd"))
+    assert more.made == 2
+
+
+def test_without_a_budget_the_target_is_algorithm_1s_largest_under_its_published_settings(tmp_path):
+    target = published_epsilon(LINES, 30)
+    found = compare(LINES, Runs(tmp_path, jobs=1), SMALL, ("ldp_gradient_tracking", "push_pull"))
+    assert found.epsilon == target
+    published = found.entry("ldp_gradient_tracking", "published")
+    assert max(published.runs[0]["epsilon"]) == pytest.approx(target)
+    assert found.entry("push_pull", "published").step == 1.0
+    best = found.entry("push_pull", "best")
+    assert all(e == pytest.approx(target, rel=0.01) for e in best.runs[0]["epsilon"])
+    assert set(found.tried["push_pull"]) == set(SMALL.grid)
+
+
+def run_of(*errors, diverged=False):
+    return {"tracking_error": list(errors), "diverged": diverged}
+
+
+@pytest.mark.parametrize(
+    ("tried", "best", "edge"),
+    [
+        ({0.5: [run_of(2, 1.5)], 1.0: [run_of(2, 1.0)], 2.0: [run_of(2, 1.8)], 4.0: [run_of(2, 9)]}, 1.0, 2.0),
+        ({0.5: [run_of(2, 1.5)], 1.0: [run_of(2, 1.0)]}, 1.0, 1.0),
+        ({0.5: [run_of(2, 3)], 1.0: [run_of(2, 4)]}, 0.5, 0.5),
+        ({0.5: [run_of(2, 1), run_of(2, 1)], 1.0: [run_of(2, 0.5), run_of(2, 2.5)]}, 0.5, 0.5),
+        ({0.5: [run_of(2, 1.9)], 1.0: [run_of(diverged=True)]}, 0.5, 0.5),
+    ],
+    ids=["doubling the edge fails", "end of the grid", "nothing works", "one seed fails", "one diverges"],
+)
+def test_best_and_edge(tried, best, edge):
+    assert _choices(tried) == {"best": best, "edge": edge}
+
+
+def comparison_of(**finals):
+    def runs(final):
+        return [{"t": [0, 1, 2], "diverged": False, "epsilon": [3.0], **{n: [2.0, 1.5, final] for n in FIELDS}}]
+
+    entries = [Entry(m, "best", 1.0, runs(final)) for m, final in finals.items()]
+    return Comparison(LINES, SMALL, 3.0, entries, {m: {0.5: [2.0], 2.0: [1.0]} for m in finals})
+
+
+FIELDS = ("tracking_error", "optimality_gap", "consensus_error", "accuracy")
+
+
+def test_the_words_say_where_algorithm_1_is_not_best():
+    said = " ".join(words.findings(comparison_of(ldp_gradient_tracking=1.0, dsgd=0.5, ldol=1.02)))
+    assert "Algorithm 1 is not best: its tracking error is 1, that of DSGD (0.5)" in said
+    assert "Within 5% of it: LDOL" in said
+    said = " ".join(words.findings(comparison_of(ldp_gradient_tracking=0.5, dsgd=1.0)))
+    assert "Algorithm 1 has the least tracking error, 0.5." in said
+
+
+def test_a_frontier_has_every_cell(tmp_path):
+    effort = Effort(steps=20, seeds=2, epsilons=(1.0, 100.0), grid=(0.1, 1.0))
+    found = frontier(Problem(), Runs(tmp_path, jobs=1), effort, ("ldp_gradient_tracking", "dsgd"))
+    assert {(p.method, p.kind, p.epsilon) for p in found.points} == {
+        (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in effort.epsilons
+    }
+    assert all(p.step in effort.grid for p in found.points)
+    for point in found.points:
+        assert all(e <= point.epsilon * (1 + 1e-9) for run in point.runs for e in run["epsilon"])
+    x, rows = found.curve("dsgd", "Laplace on messages", "accuracy", 0.0)
+    assert (x.tolist(), rows.shape) == ([1.0, 100.0], (2, 2))
+
+
+def test_an_unknown_method_or_data_is_refused(tmp_path):
+    with pytest.raises(gs.GossamerError, match="no method 'magic'"):
+        compare(LINES, Runs(tmp_path), SMALL, ("magic",))
+    with pytest.raises(gs.GossamerError, match="expected mushrooms, regression or csv"):
+        Problem("wine")
+
+
+def command(*words, cwd, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "gossamer", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr[-2000:]
+    return done.stdout, done.stderr
+
+
+def test_the_quick_comparison_writes_all_that_it_promises(tmp_path):
+    """--quick, as a user runs it: under three minutes on two cores."""
+    start = time.monotonic()
+    out, _ = command("compare", "mushrooms", "--quick", "--out", "c", cwd=tmp_path)
+    took = time.monotonic() - start
+    assert took < 180
+    assert "Push–Pull under the published step and noise: tracking error grows" in " ".join(out.split())
+    folder = tmp_path / "c"
+    found = json.loads((folder / "results.json").read_text())
+    assert {e["method"] for e in found["entries"]} == set(COMPARED)
+    assert {e["which"] for e in found["entries"]} == {"best", "edge", "published"}
+    finite = [e for entry in found["entries"] if entry["which"] == "best" for e in entry["runs"][0]["epsilon"]]
+    assert max(finite) <= found["epsilon"] * (1 + 1e-9)
+    assert found["command"] == "gossamer compare mushrooms --quick --out c"
+    page = (folder / "README.md").read_text()
+    assert all(METHODS[m].label in page for m in COMPARED)
+    for picture in ("fig2a.png", "fig2b.png"):
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    start = time.monotonic()
+    command("compare", "mushrooms", "--quick", "--out", "c", cwd=tmp_path)
+    assert time.monotonic() - start < max(20, took / 2), "everything is there already"
+
+
+def test_a_users_own_csv_is_compared(tmp_path):
+    rng = np.random.default_rng(0)
+    with (tmp_path / "v.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["age", "ward", "ill"])
+        for age in rng.uniform(0, 100, size=120):
+            table.writerow([round(age, 1), rng.choice(["a", "b"]), int(age + rng.normal() * 10 > 50)])
+    declared = (
+        "--target",
+        "ill",
+        "--classes",
+        "0,1",
+        "--range",
+        "age=0:100",
+        "--categories",
+        "ward=a|b",
+        "--learners",
+        4,
+    )
+    words_ = ("compare", "--csv", "v.csv", *declared, "--methods", "ldp_gradient_tracking,dsgd", "--epsilon", 20)
+    out, _ = command(*words_, "--quick", "--jobs", 1, cwd=tmp_path)
+    assert "DSGD" in out
+    found = json.loads((tmp_path / "gossamer-compare" / "results.json").read_text())
+    assert (found["steps"], found["epsilon"]) == (30, 20.0)
+    _, err = command("compare", "--csv", "v.csv", "--target", "ill", "--drop", "ward", "--quick", cwd=tmp_path, code=2)
+    assert "privacy cannot be proved" in err
+
+
+def test_the_frontier_command(tmp_path):
+    out, _ = command(
+        "frontier", "mushrooms", "--quick", "--methods", "ldp_gradient_tracking,dsgd", "--out", "f", cwd=tmp_path
+    )
+    assert "Gaussian at the source, ε = 10000: best is" in " ".join(out.split())
+    found = json.loads((tmp_path / "f" / "results.json").read_text())
+    assert len(found["points"]) == 2 * 4 * 3
+    assert all(math.isfinite(a) for p in found["points"] for a in p["accuracy"] if a is not None)
+    for picture in ("accuracy.png", "gap.png"):
+        assert (tmp_path / "f" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words_", "says"),
+    [
+        (("compare",), "what to compare on"),
+        (("compare", "mushrooms", "--quick", "--full"), "give one of them"),
+        (("compare", "mushrooms", "--methods", "magic"), "no method 'magic'"),
+        (("compare", "mushrooms", "--epsilon", "-1"), "expected a finite number above 0"),
+        (("compare", "--regression", "--steps", "5000"), "2000 full rounds"),
+        (("frontier", "mushrooms", "--methods", "magic"), "expected some of"),
+    ],
+)
+def test_mistakes_get_a_sentence(tmp_path, words_, says):
+    _, err = command(*words_, cwd=tmp_path, code=2)
+    assert says in err
+    assert "Traceback" not in err
