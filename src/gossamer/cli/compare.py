@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
@@ -25,7 +26,7 @@ from gossamer.experiments import compare as compared
 from gossamer.experiments.catalogue import COMPARED, METHODS
 from gossamer.experiments.compare import FULL, QUICK, USUAL, Comparison, Plan
 from gossamer.report.bands import draw_bands
-from gossamer.simulate.record import replace_file, write_json
+from gossamer.simulate.record import replace_file
 from gossamer.types import GossamerError
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
@@ -131,7 +132,7 @@ def command_line() -> str:
 
 
 def _write(found: Comparison, out: Path) -> None:
-    replace_file(out / "results.json", write_json(words.results(found, command_line())).encode())
+    replace_file(out / "results.json", (json.dumps(words.results(found, command_line())) + "\n").encode())
     replace_file(out / "README.md", words.markdown(found, command_line()).encode())
     for file, (name, ylabel) in FIGURES.items():
         title = f"{found.problem.data}, {found.problem.split}, ε = {found.epsilon:.3g}: mean and 90 % of the seeds"

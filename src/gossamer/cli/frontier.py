@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from gossamer.experiments import frontier as traced
 from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
 from gossamer.report.frontier import draw_frontier
-from gossamer.simulate.record import replace_file, write_json
+from gossamer.simulate.record import plain, replace_file
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 
@@ -77,7 +78,7 @@ def _write(found: Frontier, out: Path) -> None:
     ]
     about: dict[str, Any] = {"version": __version__, "command": command_line(), "problem": found.problem.settings()}
     about |= {"steps": found.effort.steps, "grid": list(found.effort.grid), "points": points}
-    replace_file(out / "results.json", write_json(about).encode())
+    replace_file(out / "results.json", (json.dumps(plain(about)) + "\n").encode())
     for name, file, label, worst in (
         ("accuracy", "accuracy.png", "final accuracy, mean over learners and seeds", 0.0),
         ("optimality_gap", "gap.png", "final excess loss, mean F(θᵢ) − F(θ*)", float("nan")),

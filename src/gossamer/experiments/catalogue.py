@@ -32,23 +32,23 @@ METHODS: dict[str, Method] = {
     "push_pull": Method("Push–Pull", "V", lambda step: algorithms.push_pull(decay(step, 0.6)), 0.55),
     "diadsp": Method("DiaDSP", "M", lambda step: algorithms.diadsp(decay(step, 0.0)), 0.0, 0.998),
     "tailored_gradient_tracking": Method(
-        "Tailored gradient tracking", "S/M", lambda step: algorithms.tailored_gradient_tracking(decay(step, 0.98)), 0.0
+        "Tailored tracking", "S/M", lambda step: algorithms.tailored_gradient_tracking(decay(step, 0.98)), 0.0
     ),
     "stochastic_subgradient": Method(
-        "Stochastic subgradient (Zhu et al.)",
+        "Subgradient (Zhu et al.)",
         "S",
         lambda step: algorithms.stochastic_subgradient(decay(step, 0.5)),
         0.5,
     ),
     "subgradient_rescaling": Method(
-        "Subgradient rescaling (Xiong et al.)",
+        "Rescaling (Xiong et al.)",
         "S",
         lambda step: algorithms.subgradient_rescaling(decay(step, 0.6)),
         0.55,
     ),
     "ldol": Method("LDOL", "M", lambda step: algorithms.ldol(decay(step, 0.75)), 0.0),
     "robust_push_pull": Method(
-        "Robust Push–Pull (Pu)", "V", lambda step: algorithms.robust_push_pull(decay(step, 0.0)), 0.0
+        "Robust Push–Pull", "V", lambda step: algorithms.robust_push_pull(decay(step, 0.0)), 0.0
     ),
     "wang_basar": Method("Wang–Başar", "M/S", lambda step: algorithms.wang_basar(decay(step, 0.7)), 0.0),
     "dsgd": Method("DSGD", "V", lambda step: algorithms.dsgd(decay(step, 0.6)), 0.55),

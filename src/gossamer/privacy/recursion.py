@@ -83,8 +83,9 @@ def sensitivities(dynamics: Dynamics, bound: GradientBound, history: bool, k: in
 
 def charges(x: Array, weights: Array, squared: bool) -> Array:
     """What each round costs: Σ_i x_i w_i (Laplace, w = 1/ν), or Σ_i (x_i w_i)² (Gaussian, w = 1/σ)."""
-    scaled = np.where(weights > 0, x * weights, 0.0)  # where nothing is sent, nothing is paid, however far x is
-    total: Array = (scaled**2 if squared else scaled).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is ∞ and is refused as that
+        scaled = np.where(weights > 0, x * weights, 0.0)  # where nothing is sent, nothing is paid, however far x is
+        total: Array = (scaled**2 if squared else scaled).sum(axis=1)
     return total
 
 

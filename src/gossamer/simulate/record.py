@@ -65,7 +65,7 @@ class Record:
         object.__setattr__(self, "config", frozen_json(self.config))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        config, state = _plain(self.config), dict(self.state)
+        config, state = plain(self.config), dict(self.state)
         kept = (self.history, self.learners, self.optimum, config, self.notes, self.claim, self.epsilon)
         return Record, (self.t, state, *kept)
 
@@ -91,7 +91,7 @@ class Record:
             "epsilon": None if self.epsilon is None else self.epsilon[:, 0].tolist(),
             "epsilon_for_ever": None if self.epsilon is None else self.epsilon[:, 1].tolist(),
             "notes": list(self.notes),
-            "config": _plain(self.config),
+            "config": plain(self.config),
             "t": self.t,
             "final": {name: float(self.history[name][-1]) for name in LEARNER.names or ()},
             "history": {name: self.history[name].tolist() for name in HISTORY.names or ()},
@@ -169,7 +169,7 @@ class Record:
 
 def write_json(content: Mapping[str, Any]) -> str:
     """JSON with null for what JSON has no number for."""
-    return json.dumps(_plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -199,12 +199,12 @@ def _frozen(array: Any) -> Any:
     return frozen
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numbers, strings, lists and dicts only; NaN and ∞ as None."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value.item() if isinstance(value, np.generic) else value
@@ -212,7 +212,7 @@ def _plain(value: Any) -> Any:
 
 def frozen_json(value: Any) -> Any:
     """What JSON would give back for `value`, made immutable."""
-    value = _plain(value)
+    value = plain(value)
     if isinstance(value, dict):
         return MappingProxyType({k: frozen_json(v) for k, v in value.items()})
     return tuple(map(frozen_json, value)) if isinstance(value, list) else value
