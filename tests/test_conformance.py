@@ -58,7 +58,7 @@ def test_every_method_conforms(name):
     build, violations = METHODS[name]
     found = gs.check_algorithm(build(), violations=violations)
     assert all(f.holds for f in found)
-    assert sum("replayed" in f.check for f in found) == 5
+    assert sum("replayed" in f.check for f in found) == 15, "five kinds of noise and gradient, three learners"
 
 
 GOOD = gs.dsgd(decay(0.5, 0.8))
@@ -109,6 +109,11 @@ def no_theta(rows, theta0):
         ({"step": asks_all_learners}, "blocks|locality"),
         ({"step": reads_its_neighbour}, "blocks|locality"),
         ({"dynamics": careless}, "privacy, laplace on messages"),
+        (
+            {"dynamics": lambda rows, z: GOOD.dynamics(rows, z)._replace(v=0.9)},
+            "privacy, for ever: A is not constant or b",
+        ),
+        ({"dynamics": lambda rows, z: GOOD.dynamics(rows, z)._replace(channels={})}, "names no channel"),
         ({"step": lambda x, got, grad, rows, t: GOOD.step(x, got, 2 * grad + 1, rows, t)}, "limit: distance"),
     ],
 )

@@ -32,6 +32,12 @@ class Rows(NamedTuple):
         own: Array = z[np.arange(len(self.ids)), self.ids][:, None]
         return own
 
+    def unit(self) -> Array:
+        """(k, m): e_i of every learner i of the block, as an array of the kind that the block computes with."""
+        rows = np.eye(self.m)[self.ids]
+        made: Array = self.R_ii.new_tensor(rows) if hasattr(self.R_ii, "new_tensor") else rows
+        return made
+
 
 class Out(NamedTuple):
     """One value that leaves a learner: what, over which matrix's links, and whether it must be made private."""

@@ -9,14 +9,19 @@ from gossamer.schedules import Decay, Schedule, power_of
 SUMMABLE = "the steps must add up to ∞ and their squares must not"
 
 
-def step_within(step: Schedule, low: float, high: float, why: str, *, name: str = "step") -> list[str]:
-    """λ_t = λ0/(t+1)^v with low < v ≤ high."""
+def step_within(
+    step: Schedule, low: float, high: float, why: str, *, ends: str = "(]", name: str = "step"
+) -> list[str]:
+    """λ_t = λ0/(t+1)^v with v from low to high; `ends` says which of them are allowed, as for an interval."""
     v = power_of(step)
     if v is None:
         return [f"the {name} is not one decay(initial, exponent) for all learners, so nothing of it can be checked."]
-    if low < v <= high or v == low == high:
+    above = v > low or (v == low and ends[0] == "[")
+    below = v < high or (v == high and ends[1] == "]")
+    if above and below:
         return []
-    asked = f"= {low:g}" if low == high else f"above {low:g} and at most {high:g}"
+    least, most = "from" if ends[0] == "[" else "above", "at most" if ends[1] == "]" else "below"
+    asked = f"{low:g}" if low == high else f"{least} {low:g} and {most} {high:g}"
     return [f"the {name}'s exponent is {v:g} and must be {asked}: {why}."]
 
 

@@ -57,7 +57,7 @@ def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True
         return Dynamics(A, b, None, point=0, channels={"theta": 0, "y": 2}, after=frozenset({"y"}))
 
     def broken(given: Schedule | None) -> list[str]:
-        sentences = step_within(step, 0, 0, "DiaDSP converges linearly with a constant step")
+        sentences = step_within(step, 0, 0, "DiaDSP converges linearly with a constant step", ends="[]")
         if given is not None and not (isinstance(given, Decay) and given.ratio < 1):
             sentences.append(f"the noise is {given} and must fade geometrically, geometric(d, q) with q < 1.")
         return sentences

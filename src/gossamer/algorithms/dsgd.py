@@ -18,7 +18,7 @@ import numpy as np
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Schedule, over_rounds, power_of
-from gossamer.types import Array, Dynamics, Out, Rows
+from gossamer.types import Array, Dynamics, GossamerError, Out, Rows
 
 MISUSE = "dsgd over R is a misuse, kept for comparison: it minimises Σ u_i f_i, learner i weighed by its Perron weight."
 
@@ -31,6 +31,9 @@ def dsgd(
     step: Schedule, noise: Schedule | None = None, *, over: Literal["W", "R"] = "W", strict: bool = True
 ) -> Algorithm:
     """DSGD with step sizes `step`; over="R" is the naive run on a directed graph, a misuse, and needs strict=False."""
+
+    if over not in ("W", "R"):
+        raise GossamerError(f"dsgd(over={over!r}): expected 'W', or 'R' for the naive run on a directed graph.")
 
     def own(rows: Rows) -> Array:
         return 1 + (rows.W_ii if over == "W" else rows.R_ii)

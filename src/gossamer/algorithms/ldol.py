@@ -59,8 +59,8 @@ def ldol(
         u = power_of(weaken)
         if u is None:
             return ["the weakening factor is no power of t, so nothing of it can be checked."]
-        sentences = [] if u < 1 else [f"the weakening factor's exponent is {u:g} and must be below 1: links fade away."]
-        sentences += step_within(step, u, 1, f"the steps must fade faster than the links, which do so as t^-{u:g}")
+        sentences = step_within(weaken, 0, 1, "links must not grow, nor fade away", ends="[)", name="weakening factor")
+        sentences += step_within(step, u, 1, f"the steps must fade faster than the links, as t^-{u:g}", ends="()")
         return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
 
     algorithm = Algorithm(

@@ -38,7 +38,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
     """
 
     def init(rows: Rows, theta0: Array) -> State:
-        return State(np.zeros_like(theta0), theta0, np.eye(rows.m)[rows.ids])
+        return State(0 * theta0, theta0, rows.unit())
 
     def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
         out = {"s": Out(x.s, over="C", private=True), "theta": Out(x.theta, over="R", private=True)}
@@ -78,7 +78,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
 
 def broken_assumption_4(step: Schedule, noise: Schedule | None) -> list[str]:
     """Sentences that say what of Assumption 4 these schedules break, and what that costs."""
-    if not isinstance(step, Decay) or isinstance(step.exponent, tuple):
+    if not isinstance(step, Decay) or isinstance(step.exponent, tuple) or step.ratio != 1:
         return ["Assumption 4 cannot be checked: the step is not one decay(initial, exponent) for all learners."]
     v = step.exponent
     broken = []
@@ -86,7 +86,7 @@ def broken_assumption_4(step: Schedule, noise: Schedule | None) -> list[str]:
         broken.append(f"Assumption 4 asks for a step exponent ½ < v < 1 and v = {v:g}: convergence is not proved.")
     if noise is None:
         return broken
-    if not isinstance(noise, Decay):
+    if not isinstance(noise, Decay) or noise.ratio != 1:
         return [*broken, "Assumption 4 cannot be checked: the noise is not decay(initial, exponents)."]
     exponents = noise.exponents()
     lowest, highest = (int(pick(exponents)) for pick in (np.argmin, np.argmax))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.assumptions import noise_above
+from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -60,7 +60,10 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
         emit,
         advance,
         noise=noise,
-        broken=lambda given: noise_above(given, 0.5, "else the noise that y gathers has no bounded variance"),
+        broken=lambda given: [
+            *step_within(step, 0, 1, "steps must add up to ∞ and not grow", ends="[]"),
+            *noise_above(given, 0.5, "else the noise that y gathers has no bounded variance"),
+        ],
         strict=strict,
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.assumptions import step_within
+from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -54,9 +54,10 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
         emit,
         advance,
         noise=noise,
-        broken=lambda given: step_within(
-            step, 0, 0, "the method's step is constant; with a decaying one use Algorithm 1"
-        ),
+        broken=lambda given: [
+            *step_within(step, 0, 0, "the method's step is constant; for a decaying one use Algorithm 1", ends="[]"),
+            *noise_above(given, -1e-9, "noise must not grow"),
+        ],
         strict=strict,
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},

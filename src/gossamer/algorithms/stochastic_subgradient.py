@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.assumptions import step_within
+from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -67,7 +67,10 @@ def stochastic_subgradient(
         advance,
         point=lambda x: x.b,
         noise=noise,
-        broken=lambda given: step_within(step, 0.499, 1, "1/t for strongly convex losses, 1/√t otherwise"),
+        broken=lambda given: [
+            *step_within(step, 0.5, 1, "1/t for strongly convex losses, 1/√t otherwise", ends="[]"),
+            *noise_above(given, -1e-9, "noise must not grow"),
+        ],
         strict=strict,
         mixes=("D",),
         dynamics=dynamics,

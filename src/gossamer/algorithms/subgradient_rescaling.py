@@ -36,7 +36,7 @@ def subgradient_rescaling(
     """Xiong et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
 
     def init(rows: Rows, theta0: Array) -> State:
-        return State(theta0, np.eye(rows.m)[rows.ids])
+        return State(theta0, rows.unit())
 
     def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
         out = {"theta": Out(x.theta, over="R", private=True)}

@@ -39,7 +39,7 @@ def wang_basar(
     """Wang & Başar's method with step sizes `step` and the weakening factor `weaken` on every link."""
 
     def init(rows: Rows, theta0: Array) -> State:
-        return State(0 * theta0, theta0, np.eye(rows.m)[rows.ids])
+        return State(0 * theta0, theta0, rows.unit())
 
     def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
         out = {"s": Out(x.s, over="C", private=True), "theta": Out(x.theta, over="R", private=True)}
@@ -65,7 +65,8 @@ def wang_basar(
         u = power_of(weaken)
         if u is None:
             return ["the weakening factor is no power of t, so nothing of it can be checked."]
-        sentences = step_within(step, max(u, 0.5), 1, f"the steps must fade faster than the links, as t^-{u:g}")
+        sentences = step_within(weaken, 0, 1, "links must not grow, nor fade away", ends="[)", name="weakening factor")
+        sentences += step_within(step, max(u, 0.5), 1, f"the steps must fade faster than the links, as t^-{u:g}")
         return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
 
     algorithm = Algorithm(

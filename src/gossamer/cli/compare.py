@@ -64,7 +64,7 @@ def compare(
     clip: options.Clip = None,
     graph: options.Graph = None,
     steps: int | None = typer.Option(None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort]."),
-    seeds: int | None = typer.Option(None, min=1, help="Seeds that are reported [default: 3, 5 or 10, by effort]."),
+    seeds: int | None = typer.Option(None, min=1, help="Seeds that are reported [default: 3, 5 or 20, by effort]."),
     jobs: int | None = typer.Option(None, min=1, help="Processes [default: one for each core]."),
     quick: bool = typer.Option(False, "--quick", help="A first look, in about a minute or two."),
     full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
@@ -135,7 +135,10 @@ def _write(found: Comparison, out: Path) -> None:
     replace_file(out / "results.json", (json.dumps(words.results(found, command_line())) + "\n").encode())
     replace_file(out / "README.md", words.markdown(found, command_line()).encode())
     for file, (name, ylabel) in FIGURES.items():
-        title = f"{found.problem.data}, {found.problem.split}, ε = {found.epsilon:.3g}: mean and 90 % of the seeds"
+        title = (
+            f"{found.problem.data}, {found.problem.split}, {found.problem.graph}: simulated noise of the scale that "
+            f"would cost ε = {found.epsilon:,.4g}; mean and 90 % of the seeds"
+        )
         save_picture(
             draw_bands(curves_of(found, name), ylabel=ylabel, title=title, dashed=_published(found)), out / file
         )

@@ -123,5 +123,7 @@ def findings(found: Frontier) -> list[str]:
             cell = [p for p in found.points if (p.kind, p.epsilon) == (kind, epsilon)]
             best = max(cell, key=lambda p: float(np.mean(p.final("accuracy", 0.0))))
             score = float(np.mean(best.final("accuracy", 0.0)))
-            said.append(f"{kind}, ε = {epsilon:g}: best is {METHODS[best.method].label}, {score:.3f}.")
+            start = next((r["accuracy"][0] for p in cell for r in p.runs if not r["diverged"]), 0.0)
+            who = f"best is {METHODS[best.method].label}, {score:.3f}" if score > start else "no method beats its start"
+            said.append(f"{kind}, ε = {epsilon:g}: {who} (θ = 0 has {start:.3f}).")
     return said

@@ -1,11 +1,12 @@
 """Every method at the same ε, tuned alike: Figure 2 of the paper, with the seeds, the step sizes and the ε shown.
 
-The rule. Exponents are each paper's own; λ0 = 2^k is tried over a grid, and at every λ0 the noise is found anew so
-that each learner's ε over the whole run is the target, *by that method's own recursion*. The target is Algorithm 1's
-largest ε_i under its published settings, unless one is given. Tuning and evaluation use different seeds. Two step
-sizes are reported: the best, and the paper's "edge" one, the largest of which doubling fails (diverges, or ends no
-nearer to θ* than it began). Algorithm 1 is tuned like the others, and shown with its published step and noise as
-well; so is Push–Pull, under the same noise, as in the paper.
+The rule. Exponents are fixed within each paper's constraints (gossamer.experiments.catalogue); λ0 = 2^k is tried
+over a grid, and at every λ0 the noise is found anew so that each learner's ε over the whole run is the target, *by
+that method's own recursion*. The target is Algorithm 1's largest ε_i under its published settings, unless one is
+given. Tuning and evaluation use different seeds. Two step sizes are reported: the best, and the paper's "edge" one,
+the largest that works where the next of the grid fails (diverges, or ends no nearer to θ* than it began). Algorithm
+1 is tuned like the others, and shown with its published step and noise as well; so is Push–Pull, under the same
+noise, as in the paper.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,9 +148,8 @@ def _fails(runs: list[Result]) -> bool:
 
 
 def _choices(tried: dict[float, list[Result]]) -> dict[str, float]:
-    """The best λ0, and the edge: the largest that works where the next one fails."""
+    """The best λ0, and the edge: the largest that works where the next one fails; none where none does, or all do."""
     best = min(tried, key=lambda step: float(np.mean([_score(run) for run in tried[step]])))
-    working = [step for step in tried if not _fails(tried[step])]
     steps = sorted(tried)
-    edges = [a for a, b in zip(steps, [*steps[1:], None], strict=True) if a in working and b not in working]
-    return {"best": best, "edge": edges[-1] if edges else best}
+    edges = [a for a, b in pairwise(steps) if not _fails(tried[a]) and _fails(tried[b])]
+    return {"best": best} | ({"edge": edges[-1]} if edges else {})

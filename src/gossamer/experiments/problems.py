@@ -3,8 +3,10 @@ it."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -66,6 +68,14 @@ class Problem:
         if kind == "softmax":
             return SoftmaxRegression(self.csv["outputs"], self.l2, clip)
         return LogisticRegression(self.l2, clip)
+
+    def content(self) -> str:
+        """A digest of the files that are named: the data and the network may change under the same name."""
+        digest = hashlib.sha256()
+        for path in (self.csv.get("path"), self.graph):
+            if path is not None and Path(path).is_file():
+                digest.update(Path(path).read_bytes())
+        return digest.hexdigest()
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)

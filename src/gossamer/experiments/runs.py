@@ -7,6 +7,7 @@ exact mechanism of the same scales, by the method's own recursion, and is kept w
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import multiprocessing
@@ -14,6 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +58,18 @@ class Task:
         return "latest" if self.where == "source" else "history"
 
     def key(self) -> str:
-        said = json.dumps({"version": __version__, **asdict(self)}, sort_keys=True)
-        return hashlib.sha256(said.encode()).hexdigest()[:32]
+        """Of all that decides the outcome: these values, what the files they name hold, and the method's own source."""
+        method = METHODS[self.method]
+        said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": _code(self.method)}
+        said |= {**asdict(self), "content": self.problem.content()}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@cache
+def _code(method: str) -> str:
+    """A digest of the module that a method's functions are in, so that a changed method is run anew."""
+    module = inspect.getmodule(METHODS[method].build(1.0).step)
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest() if module is not None else ""
 
 
 def outcome(task: Task) -> Result:
@@ -88,7 +100,11 @@ def outcome(task: Task) -> Result:
     except GossamerError as error:
         return said | {"diverged": True, "why": str(error)}
     history = run.history
-    said |= {"t": history.t.tolist(), **{name: [float(f"{v:.6g}") for v in history[name]] for name in CURVES}}
+    said |= {
+        "notes": list(run.notes),
+        "t": history.t.tolist(),
+        **{name: [float(f"{v:.6g}") for v in history[name]] for name in CURVES},
+    }
     finite = all(math.isfinite(v) for name in CURVES for v in said[name])
     return said | {"diverged": not finite, "theta": np.round(run.theta.mean(axis=0), 6).tolist() if finite else None}
 

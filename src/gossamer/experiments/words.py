@@ -28,14 +28,24 @@ def results(comparison: Comparison, command: str) -> dict[str, Any]:
             for method, by in comparison.tried.items()
         },
         "entries": [
-            {"method": e.method, "which": e.which, "step": e.step, "runs": [_compact(run) for run in e.runs]}
+            {
+                "method": e.method,
+                "which": e.which,
+                "step": e.step,
+                **_noise(e.method),
+                "runs": [_compact(run) for run in e.runs],
+            }
             for e in comparison.entries
         ],
     }
 
 
+def _noise(method: str) -> dict[str, float]:
+    return {"noise_exponent": METHODS[method].exponent, "noise_ratio": METHODS[method].ratio}
+
+
 def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if name not in ("theta", "method", "step")}
+    return {name: value for name, value in run.items() if name not in ("theta", "method", "step", "notes")}
 
 
 def _plain(value: float) -> float | None:
@@ -50,44 +60,66 @@ def ranking(comparison: Comparison, which: str = "best", name: str = "tracking_e
 def findings(comparison: Comparison) -> list[str]:
     """Sentences that a reader can check against the table."""
     ranked = ranking(comparison)
-    said = []
     ours = comparison.entry(OURS, "best")
-    if ours is not None and len(ranked) > 1:
-        said += _place(ours, ranked)
+    said = _place(ours, ranked) if ours is not None and len(ranked) > 1 else []
+    said += _idle(ranked)
     said += _growth(comparison)
     wild = sorted({e.label for e in comparison.entries if any(run["diverged"] for run in e.runs)})
     if wild:
         said.append(f"Diverged on at least one seed: {', '.join(wild)}.")
-    edge = comparison.tried and max(next(iter(comparison.tried.values())))
-    ends = [e.label for e in ranked if e.step == edge]
-    if ends:
+    grid = sorted(next(iter(comparison.tried.values())))
+    for end, size, other in ((grid[-1], "largest", "larger"), (grid[0], "smallest", "smaller")):
+        there = [e.label for e in ranked if e.step == end]
+        if there:
+            said.append(
+                f"The best λ0 is the grid's {size}, {end:g}, for {', '.join(there)}: a {other} one might be better."
+            )
+    if comparison.problem.data == "csv":
         said.append(
-            f"The best λ0 is the grid's largest, {edge:g}, for {', '.join(ends)}: a larger one might be better."
+            "A CSV's records are the same for every seed: tuning saw them, too; the bands show the noise alone."
         )
-    return said
+    return [*said, *_notes(comparison)]
+
+
+def _error(entry: Entry) -> float:
+    return float(np.mean(entry.final("tracking_error")))
+
+
+def _idle(ranked: list[Entry]) -> list[str]:
+    """Who ends no nearer to the optimum than θ = 0, where every run starts."""
+    start = next((run["tracking_error"][0] for e in ranked for run in e.runs if not run["diverged"]), math.inf)
+    idle = [e.label for e in ranked if _error(e) >= start]
+    if not idle:
+        return []
+    if len(idle) == len(ranked):
+        return [f"No method ends nearer to θ* than θ = 0, where all start, {start:.3g} away."]
+    return [f"No nearer to θ* in the end than θ = 0, where all start, {start:.3g} away: {', '.join(idle)}."]
 
 
 def _place(ours: Entry, ranked: list[Entry]) -> list[str]:
-    mine = float(np.mean(ours.final("tracking_error")))
-    better = [e for e in ranked if float(np.mean(e.final("tracking_error"))) < mine * (1 - MEANINGFUL)]
-    tied = [
-        e
-        for e in ranked
-        if e is not ours and abs(float(np.mean(e.final("tracking_error"))) - mine) <= MEANINGFUL * mine
-    ]
-    said = []
+    mine = _error(ours)
+    better = [e for e in ranked if _error(e) < mine * (1 - MEANINGFUL)]
+    tied = [e for e in ranked if e is not ours and abs(_error(e) - mine) <= MEANINGFUL * mine]
     if better:
-        named = ", ".join(f"{e.label} ({np.mean(e.final('tracking_error')):.3g})" for e in better)
-        said.append(f"Algorithm 1 is not best: its tracking error is {mine:.3g}, that of {named}.")
+        named = ", ".join(f"{e.label} ({_error(e):.3g})" for e in better)
+        said = [f"Algorithm 1 is not best: its tracking error is {mine:.3g}, that of {named}."]
+    elif tied:
+        said = [f"No method is clearly better than Algorithm 1, whose tracking error is {mine:.3g}."]
     else:
-        said.append(f"Algorithm 1 has the least tracking error, {mine:.3g}" + (", with a tie." if tied else "."))
+        said = [f"Algorithm 1 has the least tracking error, {mine:.3g}."]
     if tied:
-        said.append(f"Within {MEANINGFUL:.0%} of it: {', '.join(e.label for e in tied)}.")
+        said.append(f"Within {MEANINGFUL:.0%} of it: {', '.join(f'{e.label} ({_error(e):.3g})' for e in tied)}.")
     return said
 
 
+def _notes(comparison: Comparison) -> list[str]:
+    """What runs said of networks that do not have all the links a method asks for."""
+    said = {note for e in comparison.entries for run in e.runs for note in run.get("notes", []) if "one-way" in note}
+    return sorted(said)
+
+
 def _growth(comparison: Comparison) -> list[str]:
-    """Whether the error of the published runs falls or grows over the second half."""
+    """Whether the error of the published runs falls or grows over the second half, and where it began."""
     said = []
     for entry in (e for e in comparison.entries if e.which == PUBLISHED):
         found = entry.curve("tracking_error")
@@ -95,11 +127,11 @@ def _growth(comparison: Comparison) -> list[str]:
             said.append(f"{entry.label} under the published step and noise diverges.")
             continue
         mean = found[1].mean(axis=0)
-        half, low = mean[len(mean) // 2], mean.min()
+        half, start = mean[len(mean) // 2], mean[0]
         verb = "falls" if mean[-1] < half * 0.99 else "grows" if mean[-1] > half * 1.01 else "stays"
         said.append(
             f"{entry.label} under the published step and noise: tracking error {verb} from {half:.3g} halfway to "
-            f"{mean[-1]:.3g} at the end (least {low:.3g})."
+            f"{mean[-1]:.3g} at the end; it began {start:.3g} from θ*."
         )
     return said
 
@@ -145,8 +177,8 @@ def markdown(comparison: Comparison, command: str) -> str:
         f"{about[0].upper()}{about[1:]}. Every learner's ε over the whole run is {comparison.epsilon:.4g}, by each "
         "method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
         f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
-        "'edge' is the largest that works where the next one fails. Means, and in brackets 90 % of the seeds. The "
-        "noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a secondary source, "
+        "'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets 90 % "
+        "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a secondary source, "
         "M from memory.",
         "",
         "![Tracking error](fig2a.png)",

@@ -15,6 +15,7 @@ from typing import Any
 from gossamer.networks.network import Network
 from gossamer.types import GossamerError
 
+PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
 NAMES: dict[str, Callable[[int], Network]] = {
     "ring": Network.ring,
     "exponential": Network.exponential,
@@ -24,9 +25,9 @@ NAMES: dict[str, Callable[[int], Network]] = {
 
 
 def read_network(source: str, learners: int | None = None) -> Network:
-    """A network by name (paper, ring, exponential, complete, random) or from a file; checked against `learners`."""
-    if source == "paper":
-        network = Network.paper()
+    """A network by name (paper, paper-one-way, ring, …) or from a file; checked against `learners`."""
+    if source in PAPERS:
+        network = PAPERS[source]()
     elif source in NAMES:
         network = NAMES[source](learners if learners is not None else 10)
     else:
@@ -43,7 +44,7 @@ def _from_file(path: Path) -> Network:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        known = ", ".join(["paper", *NAMES])
+        known = ", ".join([*PAPERS, *NAMES])
         raise GossamerError(f"no network {path}: expected a file, or one of {known}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None

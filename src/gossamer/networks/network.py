@@ -76,6 +76,11 @@ class Network:
         return cls.from_edges(10, families.paper_edges())
 
     @classmethod
+    def paper_one_way(cls) -> Network:
+        """The paper's links with nothing going back on any of them: C pushes along the same arrows as R pulls."""
+        return cls.from_edges(10, families.paper_edges(), C_edges=families.paper_edges())
+
+    @classmethod
     def ring(cls, m: int) -> Network:
         return cls._family(m, families.ring_edges)
 

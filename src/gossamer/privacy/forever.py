@@ -41,6 +41,8 @@ def worst_case_for_ever(
     v, T = dynamics.v, len(dynamics.b) - 1
     if v is None or v < 0 or not math.isfinite(bound.L):
         return math.inf
+    if not is_settled(dynamics, v):
+        return math.inf
     slope = bound.L + bound.ridge
     M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * slope
     part = Dynamics(dynamics.A[:T], dynamics.b[:T], v, dynamics.point, dynamics.channels)
@@ -48,6 +50,14 @@ def worst_case_for_ever(
     if history:
         return _history(part, dynamics, bound, M, weights, initial, exponent, squared)
     return _latest(part, dynamics, bound, M, weights, slope, squared, initial, exponent)
+
+
+def is_settled(dynamics: Dynamics, v: float) -> bool:
+    """Whether A and b are, over the second half, what the tail's proof takes them for; an algorithm may be wrong."""
+    half, last = len(dynamics.b) // 2, len(dynamics.b) - 1
+    power = ((half + 1) / np.arange(half + 1, last + 2)[:, None]) ** v
+    same_A = np.allclose(dynamics.A[half:], dynamics.A[last], rtol=1e-9, atol=1e-300)
+    return same_A and bool(np.allclose(dynamics.b[half:], dynamics.b[half] * power, rtol=1e-7, atol=1e-300))
 
 
 def _radius(M: Array) -> float:

@@ -182,6 +182,8 @@ class PrivateBoundary:
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
+        if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
+            raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._last: dict[str, Array] = {}
         self.clamped = 0  # values beyond the grid so far
@@ -217,10 +219,12 @@ class PrivateBoundary:
 
     def _noised(self, t: int, value: Array) -> Array:
         """Clamped to what the grid holds, and noised: clamping moves no two values apart, where refusing would tell."""
-        scale = self._scale(t)
+        scale: Any = self._scale(t)
+        if hasattr(value, "new_tensor"):
+            scale = value.new_tensor(scale)
         most = CLAMP * scale
-        self.clamped += int((np.abs(value) > most).sum())
-        noisy: Array = self._draw(np.clip(value, -most, most), scale)
+        self.clamped += int((abs(value) > most).sum())
+        noisy: Array = self._draw(value.clip(-most, most), scale)
         return noisy
 
     def charge(self, t: int) -> None:

@@ -8,9 +8,10 @@ Privacy", CCS 2012). Records of runs with it say "not private" wherever a budget
 from __future__ import annotations
 
 import hashlib
+import importlib
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +30,14 @@ class SimulatedNoise:
     law: Literal["laplace", "gaussian"] = "laplace"
     where: Literal["messages", "source"] = "messages"
     claim = NOT_PRIVATE
+
+    def like(self, channel: str, t: int, value: Any) -> Any:
+        """Noise for a value: an array's as below, a tensor's drawn where it is, by torch's own seeded generator."""
+        if not hasattr(value, "new_tensor"):
+            return self.noise(channel, t, value.shape)
+        tensors = importlib.import_module("gossamer.privacy.tensors")
+        seed = np.random.SeedSequence([self.seed, _number(channel), t]).generate_state(1, np.uint64)[0]
+        return tensors.seeded(value, self.scale(t), self.law, int(seed >> np.uint64(1)))
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         key = np.array([self.seed, _number(channel)], dtype=np.uint64)

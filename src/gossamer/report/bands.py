@@ -40,7 +40,7 @@ def draw_bands(
         colour = COLOURS[(solid.index(of) if of in solid else k) % len(COLOURS)]
         mean, low, high = rows.mean(axis=0), *np.quantile(rows, [LOW, HIGH], axis=0)
         shown = np.where(mean > 0, mean, np.nan) if logy else mean
-        style = "--" if label in dashed else "-"
+        style = "--" if label in dashed else ("-", "-.", ":")[solid.index(label) // 6 % 3]
         axes.plot(
             x, shown, style, color=colour, linewidth=2.4 if k == 0 else 1.4, label=label, zorder=3 if k == 0 else 2
         )

@@ -23,6 +23,7 @@ from gossamer.models import LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.privacy.audit import Finding
+from gossamer.privacy.forever import is_settled
 from gossamer.schedules import decay
 from gossamer.simulate.audit import audit
 from gossamer.types import Array, GossamerError, Out
@@ -59,7 +60,9 @@ def check_algorithm(
             raise _failed(algorithm, findings)  # what follows would only stumble over the same
     findings.append(_limit(algorithm, net, rounds))
     findings += [_refusal(k, build) for k, build in enumerate(violations)]
-    findings += list(_privacy(algorithm, net))
+    findings.append(_power(algorithm, net))
+    if findings[-1].holds:
+        findings += list(_privacy(algorithm, net))
     if not all(finding.holds for finding in findings):
         raise _failed(algorithm, findings)
     return findings
@@ -216,10 +219,28 @@ def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
     for mechanism, gradient in REPLAYS:
         if algorithm.dynamics is None and mechanism.where == "messages":
             continue
-        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=(net.m // 2,)):
+        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=_extremes(net)):
             if "replayed" in finding.check:
                 where = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}"
                 yield finding._replace(check=f"{where}: {finding.check}")
+
+
+def _extremes(net: Network) -> list[int]:
+    """The least and the best heard, and one between."""
+    return sorted({int(net.perron.argmin()), int(net.perron.argmax()), net.m // 2})
+
+
+def _power(algorithm: Algorithm, net: Network) -> Finding:
+    """Whether A and b go with time as `v` says: budgets for ever are proved from that."""
+    check = "privacy, for ever"
+    if algorithm.dynamics is None or not np.isfinite(net.settles):
+        return _says(check, "")
+    rows = net.rows([0], algorithm.mixes)
+    found = algorithm.dynamics(rows, net.own_weights(4 * int(net.settles) + 64)[:, 0])
+    if not found.channels:
+        return _says(check, "dynamics() names no channel")
+    settled = found.v is None or is_settled(found, found.v)
+    return _says(check, "" if settled else "A is not constant or b not ∝ (t+1)^-v in the end: give v=None")
 
 
 def _gap(a: Array, b: Array) -> float:

@@ -20,7 +20,8 @@ from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
 from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, simulated
 from gossamer.schedules import Decay, Schedule
-from gossamer.simulate.metrics import Metrics
+from gossamer.simulate.kinds import Numpy, Torch, kind_of
+from gossamer.simulate.metrics import metrics_of
 from gossamer.simulate.record import Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
@@ -71,19 +72,24 @@ def simulate(
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
-    metrics = Metrics(model, stream.population)
+    kind = kind_of(model)
+    metrics = metrics_of(model, stream)
     notes += metrics.notes
-    memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    rows = network.rows(mixes=algorithm.mixes)
+    memory: Any = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
+    if hasattr(metrics, "watch"):
+        metrics.watch(memory)
+    rows = kind.rows(network, algorithm.mixes)
     if "W" in algorithm.mixes and network.one_way:
         notes.append(
             f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
         )
-    state = algorithm.init(rows, np.zeros((network.m, metrics.size)))
+    state = algorithm.init(rows, kind.start(network.m, metrics.size, seed))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
     start, history = 0, list[np.recarray[Any, Any]]()
     if resume is not None:
-        start, state, history = _resumed(resume, config, state)
+        start, state, history = _resumed(resume, config, state, kind)
+        if hasattr(memory, "go_on"):
+            memory.go_on(resume.state)
         if gradient == "history":
             for t in range(start):
                 memory.observe(stream.arrivals(t))
@@ -95,7 +101,7 @@ def simulate(
         for t in range(start):
             boundary.charge(t)
         boundary.go_on(resume.state if resume is not None else {})
-    mix = Mixer(network, algorithm.mixes)
+    mix = Mixer(network, algorithm.mixes, kind)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
@@ -117,7 +123,9 @@ def simulate(
         if stream.rounds is None:
             notes.append("ε protects one arrival; a record that is drawn again is another arrival.")
         budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
-    kept = state._asdict() | (boundary.kept(t) if isinstance(boundary, PrivateBoundary) else {})
+    kept = {name: kind.array(value) for name, value in state._asdict().items()}
+    kept |= memory.kept() if hasattr(memory, "kept") else {}
+    kept |= boundary.kept(t) if isinstance(boundary, PrivateBoundary) else {}
     return Record(t, kept, joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
 
 
@@ -176,19 +184,28 @@ class _Unproved:
     def gradient(self, t: int, grad: Array) -> Array:
         if self._privacy is None or not self._at_source:
             return grad
-        return grad + self._privacy.noise("gradient", t, grad.shape)
+        noisy: Array = grad + self._drawn("gradient", t, grad)
+        return noisy
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         if self._privacy is None or self._at_source:
             return value
-        return value + self._privacy.noise(channel, t, value.shape)
+        noisy: Array = value + self._drawn(channel, t, value)
+        return noisy
+
+    def _drawn(self, channel: str, t: int, value: Array) -> Any:
+        privacy: Any = self._privacy
+        return privacy.like(channel, t, value) if hasattr(privacy, "like") else privacy.noise(channel, t, value.shape)
 
 
 class Mixer:
     """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
 
-    def __init__(self, network: Network, mixes: Sequence[Matrix] = ("R", "C")) -> None:
-        self._weights: dict[Matrix, Any] = {over: network.off_diagonal(over) for over in mixes}
+    def __init__(
+        self, network: Network, mixes: Sequence[Matrix] = ("R", "C"), kind: Numpy | Torch | None = None
+    ) -> None:
+        made = kind or Numpy()
+        self._weights: dict[Matrix, Any] = {over: made.weights(network, over) for over in mixes}
 
     def __call__(self, over: Matrix, sent: Array) -> Array:
         received: Array = self._weights[over] @ sent
@@ -310,7 +327,9 @@ def _config(
     }
 
 
-def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
+def _resumed(
+    record: Record, config: dict[str, Any], state: Any, kind: Numpy | Torch
+) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
     """Where a record stopped, its state and its history without the row that only stopping added."""
     for name, value in frozen_json(config).items():
         stored = record.config.get(name)
@@ -319,7 +338,7 @@ def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, A
                 f"the record to resume was run with {name} = {stored!r} and this run has {value!r}: "
                 "resume with the same settings, or start anew."
             )
-    for name, array in state._asdict().items():
+    for name, array in ((name, kind.array(value)) for name, value in state._asdict().items()):
         stored = record.state.get(name)
         if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
             raise GossamerError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
@@ -328,6 +347,6 @@ def _resumed(record: Record, config: dict[str, Any], state: Any) -> tuple[int, A
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,
-        type(state)(**{name: record.state[name] for name in state._fields}),
+        type(state)(**{name: kind.back(record.state[name]) for name in state._fields}),
         [kept[k : k + 1].view(np.recarray) for k in range(len(kept))],
     )

@@ -93,9 +93,11 @@ class Record:
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,
-            "final": {name: float(self.history[name][-1]) for name in LEARNER.names or ()},
-            "history": {name: self.history[name].tolist() for name in HISTORY.names or ()},
-            "learners": [dict(zip(LEARNER.names or (), map(float, row), strict=True)) for row in self.learners],
+            "final": {name: float(self.history[name][-1]) for name in self.learners.dtype.names or ()},
+            "history": {name: self.history[name].tolist() for name in self.history.dtype.names or ()},
+            "learners": [
+                dict(zip(self.learners.dtype.names or (), map(float, row), strict=True)) for row in self.learners
+            ],
         }
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
@@ -132,8 +134,8 @@ class Record:
             return cls(
                 t=int(about["t"]),
                 state={k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")},
-                history=arrays["history"].astype(HISTORY).view(np.recarray),
-                learners=arrays["learners"].astype(LEARNER).view(np.recarray),
+                history=_with_fields(arrays["history"], HISTORY),
+                learners=_with_fields(arrays["learners"], LEARNER),
                 optimum=arrays["optimum"],
                 config=about["config"],
                 notes=tuple(about["notes"]),
@@ -191,6 +193,14 @@ def _base(path: Path) -> Path:
     if path.is_dir():  # a command's folder
         return path / "record"
     return path.with_suffix("") if path.suffix in (".npz", ".json") else path
+
+
+def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
+    """A record array with at least these fields; ValueError where one is missing."""
+    missing = set(least.names or ()) - set(array.dtype.names or ())
+    if missing:
+        raise ValueError(f"it has no {', '.join(sorted(missing))}")
+    return np.asarray(array).view(np.recarray)
 
 
 def _frozen(array: Any) -> Any:

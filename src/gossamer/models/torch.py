@@ -1,0 +1,247 @@
+"""Any torch module as a model: every learner's parameters are one row of an (m, n) tensor on the device.
+
+    NeuralNetwork(lambda: resnet18(channels=1), shape=(1, 28, 28), clip=clip_l2(1.0, per="round"), device="cuda")
+
+Learner i's module looks at row i through views, its gradients land in row i of another tensor, and the algorithms'
+`step` works on the rows as they are. Buffers, such as BatchNorm's running means, stay with their learner and are
+never sent.
+
+**Bounds.** A network has no Lipschitz constant that could be proved, so L = ∞, and nothing bounds its gradients but
+a clipper: on each round's mean (`per="round"`; a round's batch is what is replaced, as in the paper's Definition 1),
+or on each record's gradient (`per="record"`; one image is). BatchNorm mixes the records of a batch, so that no
+record has a gradient of its own: with `per="record"` it is refused.
+
+**History.** gradient="history" is the mean over the newest `remember` rounds, at the current θ: images are not kept
+for ever. With L = ∞ the accountant charges 2c for each round's gradient whatever it is the mean of, so the claim
+holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
+
+from gossamer.models.bounds import Clip, Norm, Reach, reach
+from gossamer.models.memory import Gradient
+from gossamer.records import Batch, FeatureBounds, Table
+from gossamer.types import Array, GossamerError, Integers
+
+Tensor = Any
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+EVALUATED = 1000  # images at a time
+
+
+class NeuralNetwork:
+    """A model from a function that builds a module; see the module's text."""
+
+    outputs = 1
+    score = "accuracy"
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        *,
+        shape: Sequence[int],
+        loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+        labels: torch.dtype = torch.int64,
+        clip: Clip | None = None,
+        l2: float = 0.0,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        amp: bool = False,
+        remember: int = 10,
+        name: str = "neural network",
+    ) -> None:
+        if not 0 <= l2 < math.inf:
+            raise GossamerError(f"{name} with l2 = {l2!r}: expected a finite number ≥ 0.")
+        if str(device).startswith("cuda") and not torch.cuda.is_available():
+            raise GossamerError(f"device {device}: torch sees no GPU here; use device='cpu'.")
+        self.build, self.shape, self.loss, self.labels = build, tuple(shape), loss, labels
+        self.clip, self.l2, self.device, self.dtype = clip, l2, torch.device(device), dtype
+        self.amp, self.remember, self.name = amp, remember, name
+        sample = build()
+        self.size = sum(p.numel() for p in sample.parameters())
+        mixes = any(isinstance(layer, BATCH_NORMS) for layer in sample.modules())
+        if mixes and clip is not None and clip.per == "record":
+            raise GossamerError(
+                f"{name} has BatchNorm, which mixes the records of a batch, and clips each record: use GroupNorm, or "
+                f"clip_l{clip.norm}(c, per='round'), which protects a whole round's batch."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.size} parameters, l2={self.l2:g}, clip={self.clip}, {self.dtype}, amp={self.amp}"
+
+    def check_labels(self, labels: Array) -> None:
+        pass
+
+    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+        return reach(math.inf, math.inf, None, self.clip, norm, self.name)
+
+    def start(self, m: int, seed: int) -> Tensor:
+        """The same random start, which depends on no data, for all learners."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = self.build()
+        row = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+        return row.to(self.device, self.dtype).repeat(m, 1)
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> Fleet:
+        return Fleet(self, len(room), keep)
+
+    def inputs(self, rows: Any) -> Tensor:
+        """Records as the module takes them; bytes become numbers between −1 and 1."""
+        x = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device, non_blocking=True)
+        x = x.to(self.dtype) / 127.5 - 1 if x.dtype == torch.uint8 else x.to(self.dtype)
+        return x.reshape(len(x), *self.shape)
+
+
+class Fleet:
+    """All learners' modules over one tensor of parameters and one of gradients, and the records they look at."""
+
+    def __init__(self, model: NeuralNetwork, m: int, keep: Gradient) -> None:
+        if keep not in ("history", "latest"):
+            raise GossamerError(f"gradient={keep!r}: expected 'history' (the newest rounds) or 'latest'.")
+        self.model, self.keep = model, keep
+        self.theta = torch.zeros(m, model.size, dtype=model.dtype, device=model.device)
+        self.grad = torch.zeros_like(self.theta)
+        self.modules = [self._module(i) for i in range(m)]
+        self._rounds: deque[list[tuple[Tensor, Tensor]]] = deque(maxlen=model.remember if keep == "history" else 1)
+        self._replay: _Replay | None = None
+
+    def _module(self, i: int) -> nn.Module:
+        """A module whose parameters are views of row i."""
+        module = self.model.build().to(self.model.device, self.model.dtype)
+        at = 0
+        for p in module.parameters():
+            p.data = self.theta[i, at : at + p.numel()].view(p.shape)
+            p.grad = self.grad[i, at : at + p.numel()].view(p.shape)
+            at += p.numel()
+        return module
+
+    def observe(self, batch: Batch) -> None:
+        """Take in a round's records; with 'latest' they replace the ones before."""
+        if not len(batch.labels) and self.keep == "history":
+            return
+        x, y = self.model.inputs(batch.rows), torch.from_numpy(batch.labels).to(self.model.device, self.model.labels)
+        counts = batch.counts.tolist()
+        self._rounds.append(list(zip(x.split(counts), y.split(counts), strict=True)))
+
+    def gradient(self, theta: Tensor) -> Tensor:
+        """Clipped mean gradients at each learner's row, plus the ridge's."""
+        model, clip = self.model, self.model.clip
+        self.theta.copy_(theta)
+        self.grad.zero_()
+        if clip is not None and clip.per == "record":
+            self._clipped_records(clip)
+        elif model.device.type == "cuda" and self.keep == "latest":
+            self._captured(self._rounds[-1])
+        else:
+            for kept in self._rounds:
+                self._backward(kept, 1 / len(self._rounds))
+        found = self.grad.clone()
+        if clip is not None and clip.per == "round":
+            found *= (clip.c / found.norm(p=clip.norm, dim=1, keepdim=True).clamp_min(1e-30)).clamp_max(1.0)
+        return found.add_(theta, alpha=model.l2) if model.l2 else found
+
+    def _losses(self, records: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+            return [self.model.loss(module(x), y) for module, (x, y) in zip(self.modules, records, strict=True)]
+
+    def _backward(self, records: list[tuple[Tensor, Tensor]], share: float) -> None:
+        """Adds every learner's mean gradient to its row."""
+        for loss in self._losses(records):
+            (loss * share).backward()
+
+    def _captured(self, records: list[tuple[Tensor, Tensor]]) -> None:
+        """The same as one CUDA graph, a stream for each learner: launches cost more than the work otherwise."""
+        if self._replay is None or not self._replay.fits(records):
+            self._replay = _Replay(self, records)
+        self._replay(records)
+
+    def _clipped_records(self, clip: Clip) -> None:
+        """Each record's own gradient, clipped, then the mean; no parameter is shared between learners."""
+        for i, module in enumerate(self.modules):
+            named = dict(module.named_parameters())
+            buffers = dict(module.named_buffers())
+
+            def loss(values: dict[str, Tensor], x: Tensor, y: Tensor, m: Any = module, b: Any = buffers) -> Tensor:
+                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+                    return self.model.loss(functional_call(m, (values, b), (x[None],)), y[None])
+
+            each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
+            x = torch.cat([kept[i][0] for kept in self._rounds])
+            y = torch.cat([kept[i][1] for kept in self._rounds])
+            detached = {name: p.detach() for name, p in named.items()}
+            for part, target in zip(x.split(64), y.split(64), strict=True):
+                rows = torch.cat([g.reshape(len(part), -1) for g in each(detached, part, target).values()], dim=1)
+                shrink = (clip.c / rows.norm(p=clip.norm, dim=1, keepdim=True).clamp_min(1e-30)).clamp_max(1.0)
+                self.grad[i] += (rows * shrink).sum(dim=0) / len(x)
+
+    @torch.no_grad()
+    def predictions(self, theta: Tensor, rows: Any) -> Tensor:
+        """(m, records) classes, each learner's module in evaluation mode."""
+        self.theta.copy_(theta)
+        found = []
+        for module in self.modules:
+            module.eval()
+            parts = [module(self.model.inputs(rows[k : k + EVALUATED])) for k in range(0, len(rows), EVALUATED)]
+            out = torch.cat(parts)
+            found.append(out.argmax(1) if out.ndim > 1 else out > 0)
+            module.train()
+        return torch.stack(found)
+
+    def kept(self) -> dict[str, Array]:
+        """What is not in θ and is needed to go on exactly: the learners' buffers, by name."""
+        names = [name for name, _ in self.modules[0].named_buffers()]
+        every = [dict(module.named_buffers()) for module in self.modules]
+        return {f"buffer.{n}": np.stack([b[n].detach().cpu().numpy() for b in every]) for n in names}
+
+    def go_on(self, kept: Any) -> None:
+        for i, module in enumerate(self.modules):
+            for name, buffer in module.named_buffers():
+                buffer.copy_(torch.from_numpy(np.array(kept[f"buffer.{name}"][i])))
+
+
+class _Replay:
+    """Forward and backward of all learners, captured once and replayed."""
+
+    def __init__(self, fleet: Fleet, records: list[tuple[Tensor, Tensor]]) -> None:
+        self._records = [(x.clone(), y.clone()) for x, y in records]
+        kept = {name: torch.from_numpy(value) for name, value in fleet.kept().items()}
+        side: Any = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # what libraries allocate and choose at first use must not be captured
+                fleet._backward(self._records, 1.0)
+        torch.cuda.current_stream().wait_stream(side)
+        streams: list[Any] = [torch.cuda.Stream() for _ in fleet.modules]
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            main = torch.cuda.current_stream()
+            for stream, module, (x, y) in zip(streams, fleet.modules, self._records, strict=True):
+                stream.wait_stream(main)
+                with torch.cuda.stream(stream), torch.autocast("cuda", dtype=torch.bfloat16, enabled=fleet.model.amp):
+                    fleet.model.loss(module(x), y).backward()
+            for stream in streams:
+                main.wait_stream(stream)
+        fleet.grad.zero_()
+        for i, module in enumerate(fleet.modules):  # the warm-up moved the running means
+            for name, buffer in module.named_buffers():
+                buffer.copy_(kept[f"buffer.{name}"][i])
+
+    def fits(self, records: list[tuple[Tensor, Tensor]]) -> bool:
+        return all(a[0].shape == b[0].shape for a, b in zip(self._records, records, strict=True))
+
+    def __call__(self, records: list[tuple[Tensor, Tensor]]) -> None:
+        for (x, y), (new_x, new_y) in zip(self._records, records, strict=True):
+            x.copy_(new_x)
+            y.copy_(new_y)
+        self._graph.replay()

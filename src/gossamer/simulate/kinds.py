@@ -1,0 +1,66 @@
+"""The kind of array that a run computes with: numpy's, or torch tensors on a device. Algorithms take either."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gossamer.models import Model
+from gossamer.networks import Network
+from gossamer.types import Array, Matrix, Rows
+
+
+class Numpy:
+    """Arrays in memory; every run starts at θ = 0."""
+
+    def start(self, m: int, size: int, seed: int) -> Any:
+        return np.zeros((m, size))
+
+    def rows(self, network: Network, mixes: Sequence[Matrix]) -> Rows:
+        return network.rows(mixes=mixes)
+
+    def weights(self, network: Network, over: Matrix) -> Any:
+        return network.off_diagonal(over)
+
+    def array(self, value: Any) -> Array:
+        return np.asarray(value)
+
+    def back(self, value: Array) -> Any:
+        return value
+
+
+class Torch:
+    """Tensors on the model's device, in its precision."""
+
+    def __init__(self, model: Any) -> None:
+        self._torch: Any = importlib.import_module("torch")
+        self._model = model
+
+    def _tensor(self, value: Any) -> Any:
+        return self._torch.as_tensor(np.array(value), dtype=self._model.dtype, device=self._model.device)
+
+    def start(self, m: int, size: int, seed: int) -> Any:
+        return self._model.start(m, seed)
+
+    def rows(self, network: Network, mixes: Sequence[Matrix]) -> Rows:
+        rows = network.rows(mixes=mixes)
+        own = {name: self._tensor(getattr(rows, name)) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
+        return rows._replace(**own)
+
+    def weights(self, network: Network, over: Matrix) -> Any:
+        off = network.off_diagonal(over)
+        return self._tensor(off if isinstance(off, np.ndarray) else off.toarray())
+
+    def array(self, value: Any) -> Array:
+        found: Array = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        return found
+
+    def back(self, value: Array) -> Any:
+        return self._tensor(value)
+
+
+def kind_of(model: Model) -> Numpy | Torch:
+    return Torch(model) if hasattr(model, "device") else Numpy()

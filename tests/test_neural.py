@@ -1,0 +1,231 @@
+"""Neural networks: torch and numpy take the same steps, clipping bounds, buffers stay, runs resume exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer import decay
+from gossamer.records import dense_table
+from gossamer.streams.stream import OnePass
+
+torch = pytest.importorskip("torch", reason="needs the extra `nn`")
+from torch import nn  # noqa: E402
+from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
+
+from gossamer.models.images import resnet18, small_cnn  # noqa: E402
+from gossamer.models.torch import NeuralNetwork  # noqa: E402
+
+NET = gs.Network.paper()
+METHODS = {
+    "ldp_gradient_tracking": lambda: gs.ldp_gradient_tracking(decay(0.5, 0.8), decay(0.1, 0.6)),
+    "push_pull": lambda: gs.push_pull(decay(0.3, 0.6), decay(0.1, 0.6)),
+    "diadsp": lambda: gs.diadsp(decay(0.1, 0.0), gs.geometric(0.1, 0.9)),
+    "tailored_gradient_tracking": lambda: gs.tailored_gradient_tracking(decay(1.0, 0.98), decay(0.1, 0.6)),
+    "stochastic_subgradient": lambda: gs.stochastic_subgradient(decay(1.0, 0.5), decay(0.1, 0.6), box=5.0),
+    "subgradient_rescaling": lambda: gs.subgradient_rescaling(decay(0.3, 0.8), decay(0.1, 0.6), box=5.0),
+    "ldol": lambda: gs.ldol(decay(0.5, 0.8), decay(0.1, 0.6), box=5.0),
+    "robust_push_pull": lambda: gs.robust_push_pull(decay(0.1, 0.0), decay(0.1, 0.6)),
+    "wang_basar": lambda: gs.wang_basar(decay(0.5, 0.9), decay(0.1, 0.6)),
+    "dsgd": lambda: gs.dsgd(decay(0.5, 0.8), decay(0.1, 0.6)),
+}
+
+
+class OneOutput(nn.Module):
+    """Logistic regression as a module, started at 0."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.line = nn.Linear(n, 1, bias=False)
+        nn.init.zeros_(self.line.weight)
+
+    def forward(self, x):
+        return self.line(x)[:, 0]
+
+
+def numbers(seed=0, rounds=12, per_round=3, n=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(10, rounds * per_round, n))
+    y = (X @ rng.normal(size=n) > 0).astype(float)
+    return dense_table(X.reshape(-1, n), y.ravel()), list(np.arange(y.size).reshape(10, -1)), per_round
+
+
+class NumpyNoise:
+    """The same noise for both engines."""
+
+    def noise(self, channel, t, shape):
+        return np.random.default_rng([t, len(channel)]).laplace(size=shape) * 0.1
+
+    def like(self, channel, t, value):
+        drawn = self.noise(channel, t, tuple(value.shape))
+        return value.new_tensor(drawn) if hasattr(value, "new_tensor") else drawn
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_torch_and_numpy_take_the_same_steps(method, dtype, close):
+    table, order, per_round = numbers()
+    given = {"privacy": NumpyNoise(), "steps": 12, "gradient": "latest"}
+    ours = gs.simulate(
+        METHODS[method](), NET, OnePass(table, order, per_round), model=gs.LogisticRegression(l2=0.1), **given
+    )
+    network = NeuralNetwork(
+        lambda: OneOutput(4), shape=(4,), loss=binary_cross_entropy_with_logits, labels=dtype, l2=0.1, dtype=dtype
+    )
+    theirs = gs.simulate(METHODS[method](), NET, OnePass(table, order, per_round), model=network, **given)
+    scale = max(1.0, np.abs(ours.theta).max())
+    assert np.abs(ours.theta - theirs.theta).max() <= close * scale
+
+
+def pictures(count=400, classes=3, seed=0, size=8):
+    """Bright squares in a corner that tells the class: what a two-block CNN must learn."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, size=count)
+    images = rng.integers(0, 60, size=(count, 1, size, size))
+    for k, label in enumerate(labels):
+        images[k, 0, (label // 2) * 4 : (label // 2) * 4 + 4, (label % 2) * 4 : (label % 2) * 4 + 4] += 150
+    return images.astype(np.uint8).reshape(count, -1), labels.astype(float)
+
+
+def stream_of_pictures(rounds=40, per_round=1, seed=0):
+    from gossamer.records import Table
+
+    rows, labels = pictures(10 * rounds * per_round, seed=seed)
+    stream = OnePass(Table(rows, labels, None, rows.shape[1]), list(np.arange(len(rows)).reshape(10, -1)), per_round)
+    test_rows, test_labels = pictures(90, seed=99)
+    stream.test = Table(test_rows, test_labels, None, rows.shape[1])
+    return stream
+
+
+def cnn(**given):
+    return NeuralNetwork(lambda: small_cnn(3, 1, 8, 4), shape=(1, 8, 8), name="small CNN", **given)
+
+
+@pytest.mark.parametrize("gradient", ["latest", "history"])
+def test_a_small_cnn_learns_what_all_see(gradient):
+    run = gs.simulate(
+        gs.ldp_gradient_tracking(decay(0.5, 0.6)),
+        NET,
+        stream_of_pictures(60, 4),
+        model=cnn(),
+        steps=60,
+        gradient=gradient,
+        evaluate_every=60,
+    )
+    assert run.history.accuracy[-1] > 0.9
+    assert run.history.train_accuracy[-1] > 0.9
+    assert run.history.accuracy[0] < 0.6
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("per", ["record", "round"])
+def test_clipped_gradients_keep_within_their_bound(norm, per):
+    clip = (gs.clip_l1 if norm == 1 else gs.clip_l2)(0.05, per)
+    model, stream = cnn(clip=clip), stream_of_pictures(5, 6)
+    memory = model.memory(stream.table, "latest", np.full(10, 6))
+    memory.observe(stream.arrivals(0))
+    found = memory.gradient(model.start(10, 0)).numpy()
+    sizes = np.linalg.norm(found, norm, axis=1)
+    assert (sizes <= 0.05 * (1 + 1e-5)).all()
+    assert model.reach(None, norm) == (0.05, np.inf)
+
+
+def test_per_record_clipping_is_the_mean_of_clipped_gradients():
+    clip = gs.clip_l2(0.3)
+    model, stream = cnn(clip=clip, dtype=torch.float64), stream_of_pictures(2, 5)
+    memory = model.memory(stream.table, "latest", np.full(10, 5))
+    batch = stream.arrivals(0)
+    memory.observe(batch)
+    theta = model.start(10, 3)
+    found = memory.gradient(theta).numpy()
+    module = model.build().double()
+    nn.utils.vector_to_parameters(theta[2], module.parameters())
+    by_hand = np.zeros(model.size)
+    for k in range(10, 15):  # learner 2's
+        loss = model.loss(module(model.inputs(batch.rows[k : k + 1])), torch.tensor([int(batch.labels[k])]))
+        g = torch.cat([p.reshape(-1) for p in torch.autograd.grad(loss, list(module.parameters()))]).numpy()
+        by_hand += g * min(1, 0.3 / np.linalg.norm(g)) / 5
+    np.testing.assert_allclose(found[2], by_hand, atol=1e-12)
+
+
+def test_batch_norm_is_refused_where_each_record_counts():
+    def build():
+        return resnet18(10, 1, norm="batch")
+
+    with pytest.raises(gs.GossamerError, match="BatchNorm, which mixes the records"):
+        NeuralNetwork(build, shape=(1, 28, 28), clip=gs.clip_l2(1.0))
+    assert NeuralNetwork(build, shape=(1, 28, 28), clip=gs.clip_l2(1.0, per="round")).clip.per == "round"
+
+
+def test_resnet18_has_its_size():
+    assert sum(p.numel() for p in resnet18(10, 3).parameters()) == pytest.approx(11.17e6, rel=0.001)
+    for norm in ("group", "batch"):
+        for stem in ("cifar", "imagenet"):
+            assert resnet18(7, 1, norm, stem)(torch.zeros(2, 1, 32, 32)).shape == (2, 7)
+
+
+def test_source_noise_on_a_network_claims_its_budget_and_messages_claim_what_is_left():
+    model = cnn(clip=gs.clip_l2(1.0))
+    run = gs.simulate(
+        gs.dsgd(decay(0.2, 0.6)), NET, stream_of_pictures(20, 2), model=model, steps=20, gradient="latest",
+        privacy=gs.Gaussian.for_budget(4.0, 1e-5, where="source"),
+    )  # fmt: skip
+    assert run.claim.startswith("private")
+    assert np.allclose(run.epsilon, 4.0, atol=0.05)
+    run = gs.simulate(
+        gs.dsgd(decay(0.2, 0.6)), NET, stream_of_pictures(20, 2), model=model, steps=20, gradient="latest",
+        privacy=gs.Gaussian(decay(5.0, 0.55), delta=1e-5),
+    )  # fmt: skip
+    assert (run.epsilon[:, 0] > 1).all()
+    assert np.isinf(run.epsilon[:, 1]).all(), "without a Lipschitz constant nothing is proved for ever"
+
+
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_a_stopped_run_goes_on_exactly_buffers_included(tmp_path, norm):
+    def build():
+        middle = [nn.BatchNorm2d(4)] if norm == "batch" else []
+        return nn.Sequential(nn.Conv2d(1, 4, 3), *middle, nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+
+    def run(steps, resume=None):
+        model = NeuralNetwork(build, shape=(1, 8, 8))
+        algorithm = gs.ldp_gradient_tracking(decay(0.2, 0.7), decay(0.01, 0.6))
+        return gs.simulate(
+            algorithm,
+            NET,
+            stream_of_pictures(20, 3),
+            model=model,
+            steps=steps,
+            gradient="latest",
+            evaluate_every=5,
+            resume=resume,
+        )
+
+    whole = run(20)
+    half = gs.Record.load(run(10).save(tmp_path / "half")[0])
+    again = run(20, half)
+    for name, value in whole.state.items():
+        np.testing.assert_array_equal(value, again.state[name], err_msg=name)
+    np.testing.assert_array_equal(whole.history.accuracy, again.history.accuracy)
+
+
+def test_a_diverging_run_names_the_round_the_learner_and_the_remedy():
+    with pytest.raises(
+        gs.GossamerError, match=r"learner \d has parameters that are not finite at round \d+; use a smaller"
+    ):
+        gs.simulate(
+            gs.dsgd(decay(1e30, 0.6)),
+            NET,
+            stream_of_pictures(20, 2),
+            model=cnn(),
+            steps=20,
+            gradient="latest",
+            evaluate_every=5,
+        )
+
+
+def test_a_device_that_is_not_there_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(gs.GossamerError, match="torch sees no GPU"):
+        cnn(device="cuda")
