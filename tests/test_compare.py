@@ -62,7 +62,7 @@ def test_nothing_is_run_twice_and_what_was_stopped_goes_on(tmp_path):
     assert again.made == 0
     kept = sorted((tmp_path / "runs").glob("*.json"))
     kept[0].unlink()
-    kept[1].write_text("{ damaged")
+    kept[1].write_text('{"diverged": false}')
     more = Runs(tmp_path, jobs=2)
     compare(LINES, more, SMALL, ("ldp_gradient_tracking", "dsgd"))
     assert more.made == 2
@@ -222,7 +222,15 @@ def test_the_frontier_command(tmp_path):
     [
         (("compare",), "what to compare on"),
         (("compare", "mushrooms", "--quick", "--full"), "give one of them"),
-        (("compare", "mushrooms", "--methods", "magic"), "no method 'magic'"),
+        (("compare", "mushrooms", "--methods", "magic"), "expected some of"),
+        (("compare", "mushrooms", "--methods", ","), "expected some of"),
+        (("compare", "mushrooms", "--learners", "5"), "--learners is for --csv FILE"),
+        (("compare", "--regression", "--rows", "l1"), "--rows is for the mushrooms"),
+        (("compare", "--regression", "--clip", "0"), "--clip 0: expected"),
+        (
+            ("compare", "mushrooms", "--l2", "0", "--quick", "--steps", "5", "--methods", "dsgd", "--jobs", "1"),
+            "--l2 above 0",
+        ),
         (("compare", "mushrooms", "--epsilon", "-1"), "expected a finite number above 0"),
         (("compare", "--regression", "--steps", "5000"), "2000 full rounds"),
         (("frontier", "mushrooms", "--methods", "magic"), "expected some of"),

@@ -58,7 +58,10 @@ def test_every_method_conforms(name):
     build, violations = METHODS[name]
     found = gs.check_algorithm(build(), violations=violations)
     assert all(f.holds for f in found)
-    assert sum("replayed" in f.check for f in found) == 15, "five kinds of noise and gradient, three learners"
+    assert sum("replayed" in f.check for f in found) == 5
+    travelled = [f.measured for f in found if "dynamics of learner" in f.check]
+    assert len(travelled) == 6
+    assert max(travelled) == pytest.approx(1.0, abs=1e-6), "the recursion is attained: it cannot be made tighter"
 
 
 GOOD = gs.dsgd(decay(0.5, 0.8))
@@ -98,9 +101,41 @@ def no_theta(rows, theta0):
     return (theta0,)
 
 
+def now_and_then_in_clear(x, grad, rows, t):
+    out = GOOD.emit(x, grad, rows, t)
+    return out | ({"slip": Out(x.theta, "W", private=False)} if t % 10 == 9 else {})
+
+
+def in_clear_once_settled(x, grad, rows, t):
+    return {"theta": Out(x.theta, over="W", private=t < rows.settles)}
+
+
+def coarsely_in_clear(x, grad, rows, t):
+    return GOOD.emit(x, grad, rows, t) | {"coarse": Out(np.rint(x.theta / 100), "W", private=False)}
+
+
+def forgets_late(rows, z):
+    honest = GOOD.dynamics(rows, z)
+    honest.b[8:40] = 0
+    return honest
+
+
+def one_reads_another(x, got, grad, rows, t):
+    after = GOOD.step(x, got, grad, rows, t)
+    if len(rows.ids) > 1 and rows.ids[-1] == 9:
+        after.theta[-1] += 0.01 * x.theta[-2]
+    return after
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        ({"emit": now_and_then_in_clear}, "channel 'slip' is sent without noise and depends on data"),
+        ({"emit": in_clear_once_settled}, "channel 'theta' is sent without noise and depends on data"),
+        ({"emit": coarsely_in_clear}, "channel 'coarse' is sent without noise and depends on data"),
+        ({"dynamics": forgets_late}, "dynamics of learner . from round 0: largest difference over its bound"),
+        ({"dynamics": lambda r, z: GOOD.dynamics(r, z)._replace(A=0.5 * GOOD.dynamics(r, z).A)}, "dynamics of learner"),
+        ({"step": one_reads_another}, "blocks|locality"),
         ({"init": no_theta}, "form: init\\(\\) must give a state with a field theta"),
         ({"emit": sends_elsewhere}, "form: channel 'theta' goes over C"),
         ({"step": half_a_state}, "form: step\\(\\) must give a state of the same type and shapes"),
@@ -108,7 +143,7 @@ def no_theta(rows, theta0):
         ({"step": draws_at_random}, "purity: step\\(\\) gives another answer"),
         ({"step": asks_all_learners}, "blocks|locality"),
         ({"step": reads_its_neighbour}, "blocks|locality"),
-        ({"dynamics": careless}, "privacy, laplace on messages"),
+        ({"dynamics": careless}, "dynamics of learner"),
         (
             {"dynamics": lambda rows, z: GOOD.dynamics(rows, z)._replace(v=0.9)},
             "privacy, for ever: A is not constant or b",
@@ -120,6 +155,26 @@ def no_theta(rows, theta0):
 def test_every_planted_mistake_is_named(change, says):
     with pytest.raises(gs.GossamerError, match=f"does not conform: .*({says})"):
         gs.check_algorithm(replace(GOOD, **change), rounds=3000)
+
+
+def test_a_message_that_contains_the_rounds_gradient_must_say_so():
+    honest = gs.push_pull(decay(0.3, 0.6))
+    careless = replace(honest, dynamics=lambda r, z: honest.dynamics(r, z)._replace(after=frozenset()))
+    with pytest.raises(gs.GossamerError, match="dynamics of learner"):
+        gs.check_algorithm(careless, rounds=4000)
+
+
+def test_three_private_channels_are_no_trouble():
+    def emit(x, grad, rows, t):
+        return {name: Out(x.theta, "W", private=True) for name in "abc"}
+
+    def step(x, got, grad, rows, t):
+        return GOOD.step(x, {"theta": got["a"]}, grad, rows, t)
+
+    def dynamics(rows, z):
+        return GOOD.dynamics(rows, z)._replace(channels={"a": 0, "b": 0, "c": 0})
+
+    assert gs.check_algorithm(replace(GOOD, emit=emit, step=step, dynamics=dynamics), rounds=4000)
 
 
 def test_a_directed_graph_exposes_who_averages_wrongly():

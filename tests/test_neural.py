@@ -105,13 +105,13 @@ def cnn(**given):
 @pytest.mark.parametrize("gradient", ["latest", "history"])
 def test_a_small_cnn_learns_what_all_see(gradient):
     run = gs.simulate(
-        gs.ldp_gradient_tracking(decay(0.5, 0.6)),
+        gs.ldp_gradient_tracking(decay(0.2, 0.6)),
         NET,
-        stream_of_pictures(60, 4),
+        stream_of_pictures(120, 4),
         model=cnn(),
-        steps=60,
+        steps=120,
         gradient=gradient,
-        evaluate_every=60,
+        evaluate_every=120,
     )
     assert run.history.accuracy[-1] > 0.9
     assert run.history.train_accuracy[-1] > 0.9

@@ -56,6 +56,12 @@ def test_low_bits_are_fair(draw):
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
+def test_scales_that_broadcast_give_every_value_its_own_draw():
+    out = exact_laplace(torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([[1.0], [3.0]]))
+    assert out.shape == (2, 3)
+    assert not torch.allclose((3 * out[0] - out[1]) / 2, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), atol=1e-3)
+
+
 def test_two_calls_share_no_draw():
     one, other = (exact_laplace(torch.zeros(20_000, dtype=torch.float64), 1.0).numpy() for _ in range(2))
     assert len(np.intersect1d(one, other)) <= 2

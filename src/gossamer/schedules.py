@@ -23,6 +23,8 @@ class Decay:
     _columns: tuple[Array, Array] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if min(self.initial if isinstance(self.initial, tuple) else (self.initial,)) < 0:
+            raise GossamerError(f"a schedule that starts at {_short(self.initial)}: expected no negative value.")
         columns = None
         if isinstance(self.initial, tuple) or isinstance(self.exponent, tuple):
             initial, exponent = np.broadcast_arrays(np.asarray(self.initial), np.asarray(self.exponent))

@@ -18,13 +18,13 @@ from rich.table import Table
 
 from gossamer.cli import options, parse
 from gossamer.cli.output import check_place, save_picture
-from gossamer.cli.prepare import csv_arguments, full_rounds
-from gossamer.cli.settings import Dataset, Rows, Settings, Split
+from gossamer.cli.prepare import CSV_OPTIONS, csv_arguments, full_rounds
+from gossamer.cli.settings import DEFAULTS, Dataset, Rows, Settings, Split
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import Problem, Runs, words
 from gossamer.experiments import compare as compared
 from gossamer.experiments.catalogue import COMPARED, METHODS
-from gossamer.experiments.compare import FULL, QUICK, USUAL, Comparison, Plan
+from gossamer.experiments.compare import FULL, QUICK, TUNING, USUAL, Comparison, Plan
 from gossamer.report.bands import draw_bands
 from gossamer.simulate.record import replace_file
 from gossamer.types import GossamerError
@@ -64,7 +64,9 @@ def compare(
     clip: options.Clip = None,
     graph: options.Graph = None,
     steps: int | None = typer.Option(None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort]."),
-    seeds: int | None = typer.Option(None, min=1, help="Seeds that are reported [default: 3, 5 or 20, by effort]."),
+    seeds: int | None = typer.Option(
+        None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort]."
+    ),
     jobs: int | None = typer.Option(None, min=1, help="Processes [default: one for each core]."),
     quick: bool = typer.Option(False, "--quick", help="A first look, in about a minute or two."),
     full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
@@ -89,7 +91,7 @@ def compare(
     plan = _plan(QUICK if quick else FULL if full else USUAL, problem, steps, seeds)
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise GossamerError(f"--epsilon {epsilon:g}: expected a finite number above 0.")
-    names = tuple(parse.names([methods])) if methods else COMPARED
+    names = methods_of(methods)
     with counted("compare") as progress:
         found = compared(problem, Runs(out, jobs, progress), plan, names, epsilon)
     with undisturbed():
@@ -100,6 +102,7 @@ def compare(
 def problem_of(
     dataset: Dataset | None, settings: Settings, regression: bool, split: Split, rows: Rows, graph: str | None
 ) -> Problem:
+    _check_options(settings, split, rows, regression)
     given = [what for what in (dataset, settings.csv, regression or None) if what is not None]
     if len(given) != 1:
         raise GossamerError(
@@ -110,13 +113,39 @@ def problem_of(
             "csv", l2=settings.l2, clip=settings.clip, csv=csv_arguments(settings, settings.learners or 10)
         )
     elif regression:
-        problem = Problem("regression", split.value, l2=settings.l2, clip=settings.clip or 1.0)
+        problem = Problem(
+            "regression", split.value, l2=settings.l2, clip=1.0 if settings.clip is None else settings.clip
+        )
     else:
         problem = Problem("mushrooms", split.value, rows.value, l2=settings.l2, clip=settings.clip)
     m = problem.stream(0).learners
     problem = replace(problem, graph=graph or ("paper" if m == 10 else "random"))
     problem.network(m)  # refuses here, before any work
     return problem
+
+
+def _check_options(settings: Settings, split: Split, rows: Rows, regression: bool) -> None:
+    """Nothing that was said may be ignored."""
+    wrong = []
+    if settings.csv is None:
+        wrong = [o for o in (*CSV_OPTIONS, "model", "learners") if getattr(settings, o) != getattr(DEFAULTS, o)]
+    elif split is not Split.iid:
+        wrong = ["split"]
+    if (settings.csv is not None or regression) and rows is not Rows.raw:
+        wrong.append("rows")
+    if wrong:
+        what = "--csv FILE" if settings.csv is None and wrong != ["rows"] else "the mushrooms"
+        raise GossamerError(f"--{wrong[0].replace('_', '-')} is for {what}: leave it out.")
+    if settings.clip is not None and not 0 < settings.clip < math.inf:
+        raise GossamerError(f"--clip {settings.clip:g}: expected a finite number above 0.")
+
+
+def methods_of(text: str | None) -> tuple[str, ...]:
+    names = COMPARED if text is None else tuple(parse.names([text]))
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        raise GossamerError(f"--methods {text}: expected some of {', '.join(METHODS)}.")
+    return names
 
 
 def _plan(effort: Plan, problem: Problem, steps: int | None, seeds: int | None) -> Plan:

@@ -11,14 +11,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from gossamer.cli import parse
-from gossamer.cli.compare import command_line
+from gossamer.cli.compare import command_line, methods_of
 from gossamer.cli.output import check_place, save_picture
 from gossamer.cli.settings import Dataset, Split
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import METHODS, Frontier, Problem, Runs
 from gossamer.experiments import frontier as traced
-from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
 from gossamer.report.frontier import draw_frontier
 from gossamer.simulate.record import plain, replace_file
@@ -46,10 +44,7 @@ def frontier(
     if quick and full:
         raise GossamerError("--quick and --full: give one of them.")
     check_place(out / "results.json")
-    names = tuple(parse.names([methods])) if methods else COMPARED
-    unknown = [name for name in names if name not in METHODS]
-    if unknown:
-        raise GossamerError(f"--methods {unknown[0]}: expected some of {', '.join(METHODS)}.")
+    names = methods_of(methods)
     problem = Problem(dataset.value, split.value, graph=graph, l2=l2)
     problem.network(problem.stream(0).learners)
     effort = QUICK if quick else FULL if full else USUAL

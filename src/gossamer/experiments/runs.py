@@ -105,6 +105,8 @@ def outcome(task: Task) -> Result:
         "t": history.t.tolist(),
         **{name: [float(f"{v:.6g}") for v in history[name]] for name in CURVES},
     }
+    if not np.isfinite(run.optimum).all():
+        raise GossamerError("θ* is not known here, and errors are distances to it: give a ridge, --l2 above 0.")
     finite = all(math.isfinite(v) for name in CURVES for v in said[name])
     return said | {"diverged": not finite, "theta": np.round(run.theta.mean(axis=0), 6).tolist() if finite else None}
 
@@ -176,12 +178,12 @@ class Runs:
 
     def _kept(self, task: Task) -> Result | None:
         try:
-            result: Result = json.loads((self._folder / f"{task.key()}.json").read_text())
-        except (OSError, ValueError):
+            kept = json.loads((self._folder / f"{task.key()}.json").read_text())
+            return dict(kept["result"]) if kept["key"] == task.key() else None
+        except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: run it
             return None
-        return result
 
     def _keep(self, task: Task, result: Result) -> Result:
-        replace_file(self._folder / f"{task.key()}.json", json.dumps(result).encode())
+        replace_file(self._folder / f"{task.key()}.json", json.dumps({"key": task.key(), "result": result}).encode())
         self.made += 1
         return result

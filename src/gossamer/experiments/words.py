@@ -45,7 +45,11 @@ def _noise(method: str) -> dict[str, float]:
 
 
 def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if name not in ("theta", "method", "step", "notes")}
+    """What a reader needs of a run, to six digits."""
+    kept = {name: value for name, value in run.items() if name not in ("theta", "method", "step", "notes")}
+    for name in ("noise", "epsilon"):
+        kept |= {name: [None if v is None else _plain(v) for v in run[name]]} if name in run else {}
+    return kept
 
 
 def _plain(value: float) -> float | None:
@@ -178,8 +182,8 @@ def markdown(comparison: Comparison, command: str) -> str:
         "method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
         f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
         "'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets 90 % "
-        "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a secondary source, "
-        "M from memory.",
+        "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a "
+        "secondary source, M from memory.",
         "",
         "![Tracking error](fig2a.png)",
         "",

@@ -52,7 +52,8 @@ class Terms:
     def digest(self) -> str:
         """A fingerprint of what costs follow from: the bounds and, over the first rounds, the dynamics."""
         dynamics = self.dynamics(64)
-        numbers = [self.bound, self.history, self.settles, self.coordinates, dynamics.v, dynamics.point, self.channels]
+        numbers = [self.bound, self.history, self.settles, self.coordinates, dynamics.v, dynamics.point]
+        numbers += [sorted(dynamics.channels.items()), sorted(dynamics.after)]
         parts = [repr(numbers).encode(), np.ascontiguousarray(dynamics.A).tobytes(), dynamics.b.tobytes()]
         return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
 

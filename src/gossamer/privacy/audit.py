@@ -28,6 +28,7 @@ from scipy import stats
 from gossamer.privacy.accountant import Law, Terms, total
 from gossamer.types import Array, GossamerError
 
+MOST_CHANNELS = 8
 ALARM = 1e-6  # the probability with which each statistical check raises a false alarm
 
 
@@ -129,14 +130,16 @@ _Sent = dict[str, list[Array]]  # a round's "messages", which are noised, "publi
 class _Candidate(NamedTuple):
     records: Array  # (rounds, n)
     other: Array  # (n,) what replaces one of them
-    messages: Array  # (rounds, channels, n)
+    messages: Array  # (rounds, MOST_CHANNELS, n)
 
 
 def _candidate(rng: np.random.Generator, learner: Learner, rounds: int) -> _Candidate:
     n = learner.features
     sign = rng.choice([-1.0, 1.0], size=(rounds, n)) if rng.random() < 0.5 else rng.normal(size=(rounds, n))
     return _Candidate(
-        3 * sign, -3 * sign[0] + rng.normal(size=n), rng.normal(size=(rounds, 2, n)) * rng.choice([0.1, 1, 5])
+        3 * sign,
+        -3 * sign[0] + rng.normal(size=n),
+        rng.normal(size=(rounds, MOST_CHANNELS, n)) * rng.choice([0.1, 1, 5]),
     )
 
 

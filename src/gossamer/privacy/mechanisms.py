@@ -220,12 +220,15 @@ class PrivateBoundary:
     def _noised(self, t: int, value: Array) -> Array:
         """Clamped to what the grid holds, and noised: clamping moves no two values apart, where refusing would tell."""
         scale: Any = self._scale(t)
-        if hasattr(value, "new_tensor"):
-            scale = value.new_tensor(scale)
+        exact: Any = value
+        if hasattr(value, "new_tensor"):  # in float64: a scale rounded to the tensor's kind could be a smaller one
+            exact = exact.double()
+            scale = exact.new_tensor(scale)
         most = CLAMP * scale
-        self.clamped += int((abs(value) > most).sum())
-        noisy: Array = self._draw(value.clip(-most, most), scale)
-        return noisy
+        self.clamped += int((abs(exact) > most).sum())
+        noisy: Any = self._draw(exact.clip(-most, most), scale)
+        kept: Array = noisy.to(value.dtype) if hasattr(value, "new_tensor") else noisy
+        return kept
 
     def charge(self, t: int) -> None:
         """Round t's messages, before they are sent."""

@@ -173,6 +173,7 @@ def released(values: Tensor, scale: Any, law: str, largest: float, smallest: flo
             f"a value is {worst:.3g} noise scales large, expected below {largest:g}: what is sent would lose the grid; "
             "scale features down, use a smaller step, or more noise."
         )
+    given, size = torch.broadcast_tensors(given, size)  # every value that comes out has a draw of its own
     grid = size * 2.0**-BITS
     noise = (laplace if law == "laplace" else gaussian)(Words(given.device), given.numel()).reshape(given.shape)
     return ((given / grid).round() + noise.to(torch.float64)).mul(grid).to(values.dtype)

@@ -13,6 +13,7 @@ The mixing here is written from the equations, apart from the engine's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -61,7 +62,9 @@ def check_algorithm(
     findings.append(_limit(algorithm, net, rounds))
     findings += [_refusal(k, build) for k, build in enumerate(violations)]
     findings.append(_power(algorithm, net))
-    if findings[-1].holds:
+    if algorithm.dynamics is not None and findings[-1].holds:
+        findings += [_travel(algorithm, net, i, start) for i in _extremes(net) for start in (0, _late(net))]
+    if all(finding.holds for finding in findings):
         findings += list(_privacy(algorithm, net))
     if not all(finding.holds for finding in findings):
         raise _failed(algorithm, findings)
@@ -173,14 +176,15 @@ def _locality(algorithm: Algorithm, net: Network) -> Finding:
     """The largest change at other learners when one learner's state and gradient change and messages do not."""
     rows = net.rows(mixes=algorithm.mixes)
     leak = 0.0
-    others = np.arange(1, net.m)
     for state, grad, out, got, t in _rounds(algorithm, net, 3):
-        moved = type(state)(*(_with_first(a, a[0] + 1.0) for a in state))
-        shifted = _with_first(grad, grad[0] - 2.0)
-        for channel, sent in algorithm.emit(moved, shifted, rows, t).items():
-            leak = max(leak, _gap(sent.value[others], out[channel].value[others]))
-        before, after = algorithm.step(state, got, grad, rows, t), algorithm.step(moved, got, shifted, rows, t)
-        leak = max(leak, *(_gap(a[others], b[others]) for a, b in zip(before, after, strict=True)))
+        before = algorithm.step(state, got, grad, rows, t)
+        for i in range(net.m):
+            others = np.delete(np.arange(net.m), i)
+            moved, shifted = type(state)(*(_with_row(a, i, 1.0) for a in state)), _with_row(grad, i, -2.0)
+            for channel, sent in algorithm.emit(moved, shifted, rows, t).items():
+                leak = max(leak, _gap(sent.value[others], out[channel].value[others]))
+            after = algorithm.step(moved, got, shifted, rows, t)
+            leak = max(leak, *(_gap(a[others], b[others]) for a, b in zip(before, after, strict=True)))
     return Finding("locality: change at other learners without a message", leak, 0.0, leak == 0)
 
 
@@ -219,10 +223,73 @@ def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
     for mechanism, gradient in REPLAYS:
         if algorithm.dynamics is None and mechanism.where == "messages":
             continue
-        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=_extremes(net)):
+        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=(net.m // 2,)):
             if "replayed" in finding.check:
                 where = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}"
                 yield finding._replace(check=f"{where}: {finding.check}")
+
+
+def _late(net: Network) -> int:
+    """A round after which mixing has settled."""
+    return int(min(net.settles, 300)) + 20
+
+
+def _travel(algorithm: Algorithm, net: Network, i: int, start: int, rounds: int = 12, tries: int = 12) -> Finding:
+    """Differences of one learner's gradients, of any size and sign, against A and b, message by message.
+
+    Two copies of learner i receive the same and differ in their gradients by ±d_t. What they send may differ by no more
+    than x_t, x_{t+1} = A_t x_t + b_t |d_t|, and not at all where nothing is noised. Any model's gradients are such d_t.
+    """
+    assert algorithm.dynamics is not None
+    rng = np.random.default_rng(start)
+    rows = net.rows([i], algorithm.mixes)
+    dynamics = algorithm.dynamics(rows, net.own_weights(start + rounds + 1)[:, i])
+    begin, public = _without_data(algorithm, net, i, start, rounds)
+    check, worst = f"privacy, dynamics of learner {i} from round {start}", 0.0
+    for attempt in range(tries):
+        signs = np.ones(rounds) if attempt == 0 else rng.choice([-1.0, 0.0, 1.0], size=rounds)
+        signs[0] = 1.0
+        sizes = signs * (1e6 if attempt % 3 == 2 else 1.0)
+        one = other = begin
+        x = np.zeros(dynamics.b.shape[1])
+        for k, d in enumerate(sizes):
+            t, grad = start + k, rng.normal(size=(1, WIDTH))
+            shifted = grad + d * np.eye(1, WIDTH)
+            sent, also = (algorithm.emit(s, g, rows, t) for s, g in ((one, grad), (other, shifted)))
+            after = dynamics.A[t] @ x + dynamics.b[t] * abs(d)
+            for channel, out in sent.items():
+                apart = float(np.abs(out.value - also[channel].value).sum())
+                if not out.private and apart:
+                    return _says(check, f"channel {channel!r} is sent without noise and depends on data")
+                if out.private and channel not in dynamics.channels:
+                    return _says(check, f"channel {channel!r} is private and dynamics() does not name it")
+                if out.private:
+                    bound = (after if channel in dynamics.after else x)[dynamics.channels[channel]]
+                    slack = 1e-9 * (abs(out.value).sum() + abs(also[channel].value).sum() + 1e-300)
+                    worst = max(worst, (apart - slack) / bound if bound > 0 else math.inf if apart > slack else 0.0)
+            noise = rng.normal(size=(1, WIDTH))
+            got = {c: noise if o.private else public[k][c] for c, o in sent.items()}
+            one, other = algorithm.step(one, got, grad, rows, t), algorithm.step(other, got, shifted, rows, t)
+            x = after
+    return Finding(f"{check}: largest difference over its bound", worst, 1.0, worst <= 1 + 1e-6)
+
+
+def _without_data(
+    algorithm: Algorithm, net: Network, i: int, start: int, rounds: int
+) -> tuple[Any, list[dict[str, Array]]]:
+    """Learner i's state at round `start` where all gradients were 0, and what it receives in public from then on."""
+    rows = net.rows(mixes=algorithm.mixes)
+    zero = np.zeros((net.m, WIDTH))
+    state, found, begin = algorithm.init(rows, zero), [], None
+    for t in range(start + rounds):
+        if t == start:
+            begin = type(state)(*(a[[i]] for a in state))
+        out = algorithm.emit(state, zero, rows, t)
+        got = _received(out, net)
+        if t >= start:
+            found.append({c: got[c][[i]] for c, o in out.items() if not o.private})
+        state = algorithm.step(state, got, zero, rows, t)
+    return begin, found
 
 
 def _extremes(net: Network) -> list[int]:
@@ -247,7 +314,7 @@ def _gap(a: Array, b: Array) -> float:
     return float(np.abs(a - b).max(initial=0.0))
 
 
-def _with_first(array: Array, row: Array) -> Array:
+def _with_row(array: Array, i: int, shift: float) -> Array:
     changed = array.copy()
-    changed[0] = row
+    changed[i] += shift
     return changed

@@ -100,7 +100,8 @@ def simulate(
     if isinstance(boundary, PrivateBoundary) and start:
         for t in range(start):
             boundary.charge(t)
-        boundary.go_on(resume.state if resume is not None else {})
+        sent = {} if resume is None else {n: v for n, v in resume.state.items() if n.startswith("sent.")}
+        boundary.go_on({name: kind.back(value) for name, value in sent.items()})
     mix = Mixer(network, algorithm.mixes, kind)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
@@ -125,7 +126,8 @@ def simulate(
         budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
     kept = {name: kind.array(value) for name, value in state._asdict().items()}
     kept |= memory.kept() if hasattr(memory, "kept") else {}
-    kept |= boundary.kept(t) if isinstance(boundary, PrivateBoundary) else {}
+    if isinstance(boundary, PrivateBoundary):
+        kept |= {name: kind.array(value) for name, value in boundary.kept(t).items()}
     return Record(t, kept, joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
 
 

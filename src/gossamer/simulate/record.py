@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,11 +183,23 @@ def replace_file(path: Path, content: bytes) -> None:
             path.write_bytes(content)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".gossamer-{os.getpid()}")
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=".gossamer-")  # of its own, whoever else writes here
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(fresh, 0o666 & ~_umask())
+            os.replace(fresh, path)
+        except BaseException:
+            os.unlink(fresh)
+            raise
     except OSError as error:
         raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _base(path: Path) -> Path:

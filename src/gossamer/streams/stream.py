@@ -47,6 +47,8 @@ class Stream(Protocol):
 class OnePass:
     """Each record arrives once, `per_round[i]` a round at learner i, in the order given, until they run out."""
 
+    test: Table | None = None  # records that nobody learns from, where there are any
+
     def __init__(
         self,
         table: Table,
@@ -101,6 +103,8 @@ class OnePass:
 
 class Draws:
     """Every round each learner draws `per_round` records from its own pool, with replacement, for ever."""
+
+    test: Table | None = None  # records that nobody learns from, where there are any
 
     _BLOCK = 256  # rounds drawn at a time
 

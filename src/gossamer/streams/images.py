@@ -1,0 +1,220 @@
+"""MNIST and CIFAR-10 in their original file formats: from a folder, checked by hash, or from their home pages.
+
+The folder is $GOSSAMER_DATA, else the user's cache, and holds
+
+    mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz          LeCun, Cortes & Burges
+    cifar10/cifar-10-batches-bin/{data_batch_1 … 5,test_batch}.bin Krizhevsky, "Learning Multiple Layers of Features
+                                                                   from Tiny Images", 2009
+
+What is not there is downloaded once. Rows are bytes, one image each, channels first; models turn them into numbers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.records import Table
+from gossamer.streams.stream import Draws, OnePass
+from gossamer.types import GossamerError, Integers
+
+Bytes = NDArray[np.uint8]
+MNIST_PAGE = "https://yann.lecun.com/exdb/mnist/"
+CIFAR10_PAGE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+MNIST = {  # of the unpacked files: gzip's own header may differ
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+CIFAR10 = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
+CHECKED = True  # tests read small files of the same format
+DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="by-class"
+
+Split = Literal["iid", "by-class"]
+Draw = Literal["random", "once"]
+
+
+def mnist(
+    learners: int = 10,
+    seed: int = 0,
+    draw: Draw = "random",
+    split: Split = "iid",
+    per_round: int = 40,
+    folder: str | Path | None = None,
+) -> Draws | OnePass:
+    """Handwritten digits, 28 × 28 grey, `per_round` images a learner and round; stream.test has the 10 000 others.
+
+    split="by-class" gives every learner a mixture of classes of its own, drawn from a Dirichlet law.
+    """
+    base = _folder(folder) / "mnist"
+    files = [_unpacked(base / f"{name}.gz", sha, MNIST_PAGE) for name, sha in MNIST.items()]
+    train, test = (_table(_idx(images, 16), _idx(labels, 8)) for images, labels in (files[:2], files[2:]))
+    return _stream("mnist", train, test, learners, seed, draw, split, per_round)
+
+
+def cifar10(
+    learners: int = 10,
+    seed: int = 0,
+    draw: Draw = "random",
+    split: Split = "iid",
+    per_round: int = 40,
+    folder: str | Path | None = None,
+) -> Draws | OnePass:
+    """Ten kinds of things, 32 × 32 in colour, `per_round` images a learner and round; stream.test has 10 000 others."""
+    base = _folder(folder) / "cifar10" / "cifar-10-batches-bin"
+    if not all((base / name).is_file() for name in CIFAR10):
+        _unpack_archive(_download(CIFAR10_PAGE), base)
+    batches = [_checked(base / name, sha) for name, sha in CIFAR10.items()]
+    train, test = (_cifar(b"".join(part)) for part in (batches[:5], batches[5:]))
+    return _stream("cifar10", train, test, learners, seed, draw, split, per_round)
+
+
+def _stream(
+    name: str, train: Table, test: Table, learners: int, seed: int, draw: Draw, split: Split, per_round: int
+) -> Draws | OnePass:
+    pools = _pools(train.labels.astype(np.int64), learners, split, seed)
+    about = {"data": name, "split": split, "draw": draw}
+    stream: Draws | OnePass
+    if draw == "random":
+        stream = Draws(train, pools, seed, per_round, about)
+    elif draw == "once":
+        stream = OnePass(train, pools, per_round, about)
+    else:
+        raise GossamerError(f"draw={draw!r}: expected 'random' or 'once'.")
+    stream.test = test
+    return stream
+
+
+def _pools(labels: Integers, learners: int, split: Split, seed: int) -> list[Integers]:
+    """Which images are whose, shuffled."""
+    if learners < 2:
+        raise GossamerError(f"learners={learners}: expected at least 2, one alone has nobody to learn with.")
+    rng = np.random.default_rng([seed, 77])
+    if split == "iid":
+        order = rng.permutation(len(labels))
+        each = len(labels) // learners
+        return [order[i * each : (i + 1) * each] for i in range(learners)]
+    if split != "by-class":
+        raise GossamerError(f"split={split!r}: expected 'iid' or 'by-class'.")
+    pools: list[list[Integers]] = [[] for _ in range(learners)]
+    for k in range(int(labels.max()) + 1):
+        mine = rng.permutation(np.flatnonzero(labels == k))
+        shares = rng.dirichlet(np.full(learners, DIRICHLET))
+        cuts = (np.cumsum(shares)[:-1] * len(mine)).astype(np.int64)
+        for pool, part in zip(pools, np.split(mine, cuts), strict=True):
+            pool.append(part)
+    found = [rng.permutation(np.concatenate(pool)) for pool in pools]
+    least = min(len(pool) for pool in found)
+    if least == 0:
+        raise GossamerError(f"split='by-class' with seed={seed} leaves a learner without images: use another seed.")
+    return found
+
+
+def _folder(given: str | Path | None) -> Path:
+    if given is not None:
+        return Path(given)
+    named = os.environ.get("GOSSAMER_DATA")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gossamer"
+
+
+def _unpacked(path: Path, sha: str, page: str) -> bytes:
+    if not path.is_file():
+        _write(path, _download(page + path.name))
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError) as error:
+        raise GossamerError(f"{path} cannot be unpacked ({error}): remove it, and it is brought again.") from None
+    return _same(path, content, sha)
+
+
+def _checked(path: Path, sha: str) -> bytes:
+    return _same(path, path.read_bytes(), sha)
+
+
+def _same(path: Path, content: bytes, sha: str) -> bytes:
+    if CHECKED and hashlib.sha256(content).hexdigest() != sha:
+        raise GossamerError(
+            f"{path} is not the original file (its SHA-256 differs): remove it, and it is brought again."
+        )
+    return content
+
+
+def _download(page: str) -> bytes:
+    """The content of a page, with progress on a terminal; one sentence where there is no network."""
+    try:
+        with urllib.request.urlopen(page, timeout=60) as answer:
+            size, found = int(answer.headers.get("Content-Length") or 0), io.BytesIO()
+            while part := answer.read(1 << 20):
+                found.write(part)
+                if sys.stderr.isatty():
+                    done = f"{found.tell() >> 20} of {size >> 20} MiB" if size else f"{found.tell() >> 20} MiB"
+                    print(f"\r{page}: {done}", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(file=sys.stderr)
+            return found.getvalue()
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise GossamerError(
+            f"{page} cannot be reached ({reason}): download it elsewhere and put its files into the folder that "
+            "GOSSAMER_DATA names (see gossamer.streams.images for their places)."
+        ) from None
+
+
+def _unpack_archive(content: bytes, base: Path) -> None:
+    """The six batches of the binary version; nothing else in an archive is written."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            for member in archive.getmembers():
+                name = Path(member.name).name
+                file = archive.extractfile(member) if name in CIFAR10 else None
+                if file is not None:
+                    _write(base / name, file.read())
+    except tarfile.TarError as error:
+        raise GossamerError(f"{CIFAR10_PAGE} gave no archive ({error}): try again later.") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}-{os.getpid()}")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError as error:
+        raise GossamerError(
+            f"{path} cannot be written ({error.strerror}): set GOSSAMER_DATA to another folder."
+        ) from None
+
+
+def _idx(content: bytes, header: int) -> Bytes:
+    """An IDX file's bytes after its header: a magic number and one size for each dimension."""
+    count = int.from_bytes(content[4:8], "big")
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(count, -1)
+
+
+def _table(images: Bytes, labels: Bytes) -> Table:
+    return Table(images, labels.ravel().astype(float), None, images.shape[1])
+
+
+def _cifar(content: bytes) -> Table:
+    """Records of one label byte and 3072 bytes, red, green and blue planes."""
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 3073)
+    return _table(np.ascontiguousarray(records[:, 1:]), records[:, 0])

@@ -1,0 +1,102 @@
+"""MNIST and CIFAR-10: small files of the same formats, and the real ones where GOSSAMER_DATA has them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.streams import images
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A hundred random images of either format."""
+    monkeypatch.setattr(images, "CHECKED", False)
+    rng = np.random.default_rng(0)
+    (tmp_path / "mnist").mkdir()
+    for name in images.MNIST:
+        count = 100 if name.startswith("train") else 20
+        if "images" in name:
+            head = (2051).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in (count, 28, 28))
+            body = rng.integers(0, 256, size=count * 784, dtype=np.uint8).tobytes()
+        else:
+            head, body = (2049).to_bytes(4, "big") + count.to_bytes(4, "big"), bytes(k % 10 for k in range(count))
+        (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(head + body))
+    base = tmp_path / "cifar10" / "cifar-10-batches-bin"
+    base.mkdir(parents=True)
+    for name in images.CIFAR10:
+        rows = [bytes([k % 10]) + rng.integers(0, 256, size=3072, dtype=np.uint8).tobytes() for k in range(20)]
+        (base / name).write_bytes(b"".join(rows))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("data", "width", "tests"), [("mnist", 784, 20), ("cifar10", 3072, 20)])
+@pytest.mark.parametrize("draw", ["random", "once"])
+def test_images_go_to_learners_and_some_to_nobody(folder, data, width, tests, draw):
+    stream = getattr(gs.datasets, data)(5, 1, draw, per_round=4, folder=folder)
+    batch = stream.arrivals(0)
+    assert batch.rows.shape == (20, width)
+    assert batch.rows.dtype == np.uint8
+    assert (len(stream.table), len(stream.test)) == (100, tests)
+    assert stream.rounds == (None if draw == "random" else 5)
+    first = stream.test.rows[0].tobytes()
+    assert all(first != row.tobytes() for row in stream.table.rows)
+
+
+def test_by_class_gives_each_learner_its_own_mixture(folder):
+    stream = gs.datasets.mnist(4, 3, "once", "by-class", 1, folder)
+    counts = [np.bincount(stream.table.labels[ids].astype(int), minlength=10) for ids in stream._order]
+    assert sum(map(sum, counts)) == 100
+    shares = np.array([c / c.sum() for c in counts])
+    assert np.abs(shares - 0.1).max() > 0.2
+
+
+def test_a_file_that_was_changed_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(images, "CHECKED", True)
+    with pytest.raises(gs.GossamerError, match="is not the original file"):
+        gs.datasets.mnist(folder=folder)
+    with pytest.raises(gs.GossamerError, match="is not the original file"):
+        gs.datasets.cifar10(folder=folder)
+
+
+def test_without_files_and_without_a_network_one_sentence_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "MNIST_PAGE", "http://127.0.0.1:9/")
+    monkeypatch.setattr(images, "CIFAR10_PAGE", "http://127.0.0.1:9/c.tar.gz")
+    monkeypatch.setenv("GOSSAMER_DATA", str(tmp_path))
+    for build in (gs.datasets.mnist, gs.datasets.cifar10):
+        with pytest.raises(gs.GossamerError, match=r"cannot be reached .* GOSSAMER_DATA"):
+            build()
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_files_are_brought_once_from_a_page(folder, tmp_path, monkeypatch):
+    """A page on this machine stands in for the home page."""
+    import functools
+    import http.server
+    import threading
+
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder / "mnist"))
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(images, "MNIST_PAGE", f"http://127.0.0.1:{server.server_port}/")
+        fresh = tmp_path / "fresh"
+        assert len(gs.datasets.mnist(5, folder=fresh).table) == 100
+        server.shutdown()
+    assert len(gs.datasets.mnist(5, folder=fresh).table) == 100
+
+
+@pytest.mark.skipif(
+    not (Path(os.environ.get("GOSSAMER_DATA", "/nowhere")) / "mnist").is_dir(), reason="GOSSAMER_DATA has no MNIST"
+)
+def test_the_real_files():
+    digits = gs.datasets.mnist()
+    assert (digits.table.rows.shape, digits.test.rows.shape) == ((60_000, 784), (10_000, 784))
+    assert np.bincount(digits.table.labels.astype(int))[0] == 5923
+    things = gs.datasets.cifar10()
+    assert (things.table.rows.shape, things.test.rows.shape) == ((50_000, 3072), (10_000, 3072))
