@@ -98,7 +98,7 @@ class NeuralNetwork:
 
     def inputs(self, rows: Any) -> Tensor:
         """Records as the module takes them; bytes become numbers between −1 and 1."""
-        x = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device, non_blocking=True)
+        x = torch.from_numpy(np.array(rows)).to(self.device, non_blocking=True)
         x = x.to(self.dtype) / 127.5 - 1 if x.dtype == torch.uint8 else x.to(self.dtype)
         return x.reshape(len(x), *self.shape)
 

@@ -188,5 +188,6 @@ def seeded(values: Tensor, scale: Any, law: str, seed: int) -> Tensor:
         drawn.normal_(generator=generator)
     else:
         drawn.uniform_(-1.0, 1.0, generator=generator)
-        drawn = torch.copysign(torch.log1p(-drawn.abs()), drawn).neg_()
+        size = torch.log1p(-drawn.abs().clamp_max_(1 - 2.0**-24))  # −1 itself is drawn once in 2^24
+        drawn = torch.copysign(size, drawn)
     return drawn.mul_(values.new_tensor(scale))
