@@ -106,7 +106,7 @@ def simulate(
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
-            state = _round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
+            state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
             if t % every == 0 or t == steps:
                 learners = metrics.learners(state.theta, t)
                 history.append(metrics.mean(t, learners))
@@ -149,7 +149,7 @@ def _noise(
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
 
-def _round(
+def one_round(
     algorithm: Algorithm,
     state: Any,
     memory: Memory,
@@ -172,7 +172,7 @@ def deliver(boundary: Boundary, mix: Mixer, channel: str, t: int, sent: Out) -> 
     return mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
 
 
-class _Unproved:
+class Unproved:
     """The boundary of noise that makes no claim: none, seeded, or a user's own object."""
 
     def __init__(self, privacy: Privacy | None) -> None:
@@ -223,9 +223,9 @@ def _boundary(
     gradient: Gradient,
     steps: int,
     size: int,
-) -> PrivateBoundary | _Unproved:
+) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
-        return _Unproved(privacy)
+        return Unproved(privacy)
     return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
 
 
