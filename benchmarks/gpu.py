@@ -24,6 +24,7 @@ from gossamer.models.torch import NeuralNetwork
 from gossamer.privacy import simulated
 from gossamer.records import Batch
 from gossamer.simulate.engine import Mixer, Unproved, one_round
+from gossamer.simulate.fused import Fused
 from gossamer.simulate.kinds import kind_of
 
 LEARNERS, IMAGES, SIDE = 10, 40, 32
@@ -87,19 +88,30 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     network, algorithm = gs.Network.paper(), gs.ldp_gradient_tracking(gs.decay(0.1, 0.6))
     kind = kind_of(model)  # type: ignore[arg-type]
     rows, mix = kind.rows(network, algorithm.mixes), Mixer(network, algorithm.mixes, kind)
-    boundary = Unproved(simulated(gs.decay(0.01, [0.51 + 0.01 * i for i in range(LEARNERS)])))
+    noise = simulated(gs.decay(0.01, [0.51 + 0.01 * i for i in range(LEARNERS)]))
+    boundary = Unproved(noise)
     state = [algorithm.init(rows, model.start(LEARNERS, 0))]
     fleet.observe(stream.arrivals(0))
-    given: Any = Given(fleet.gradient(state[0].theta).clone())
+    grad = fleet.gradient(state[0].theta).clone()
+    given: Any = Given(grad)
+    fused = Fused(algorithm, network, kind, noise)  # type: ignore[arg-type]
 
     def round_with(memory: Any) -> None:
         state[0] = one_round(algorithm, state[0], memory, stream, boundary, mix, rows, 500)
 
+    def whole() -> None:
+        fleet.observe(stream.arrivals(500))
+        state[0] = fused(state[0], fleet.gradient(state[0].theta), 500)
+
+    def update() -> None:
+        state[0] = fused(state[0], grad, 500)
+
     found = {
         "one model, 400 images": milliseconds(floor),
         "ten models' gradients": milliseconds(lambda: fleet.gradient(state[0].theta)),
-        "noise, mixing, update": milliseconds(lambda: round_with(given)),
-        "whole round": milliseconds(lambda: round_with(fleet)),
+        "noise, mixing, update in plain torch": milliseconds(lambda: round_with(given)),
+        "as one kernel": milliseconds(update),
+        "whole round": milliseconds(whole),
     }
     found["whole round / one model"] = found["whole round"] / found["one model, 400 images"]
     found["GiB"] = torch.cuda.max_memory_allocated() / 2**30

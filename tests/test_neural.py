@@ -229,3 +229,36 @@ def test_a_device_that_is_not_there_is_refused():
         pytest.skip("there is a GPU")
     with pytest.raises(gs.GossamerError, match="torch sees no GPU"):
         cnn(device="cuda")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_learner_by_learner_the_round_is_the_same(method):
+    """What is compiled into one kernel on a GPU, uncompiled and without noise, against the stacked round."""
+    from gossamer.simulate.engine import Mixer, Unproved, one_round
+    from gossamer.simulate.fused import Fused
+    from gossamer.simulate.kinds import Torch
+
+    algorithm, model = METHODS[method](), cnn(dtype=torch.float64)
+    kind = Torch(model)
+    rows, mix = kind.rows(NET, algorithm.mixes), Mixer(NET, algorithm.mixes, kind)
+    state = algorithm.init(rows, kind.back(np.random.default_rng(0).normal(size=(10, 50))))
+    late = int(NET.settles) + 3
+    grad = kind.back(np.random.default_rng(1).normal(size=(10, 50)))
+    fused = Fused(algorithm, NET, kind, None, compiled=False)
+
+    class Given:
+        def observe(self, batch):
+            pass
+
+        def gradient(self, theta):
+            return grad
+
+        def arrivals(self, t):
+            return None
+
+    ours = state
+    for t in range(late, late + 4):
+        ours = fused(ours, grad, t)
+        state = one_round(algorithm, state, Given(), Given(), Unproved(None), mix, rows, t)
+        for a, b in zip(ours, state, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)

@@ -29,14 +29,18 @@ class Rows(NamedTuple):
 
     def own(self, z: Array) -> Array:
         """[z_i]_i of every learner i of the block, as a column."""
+        if hasattr(z, "gather"):  # a tensor, whose block's ids are one, too
+            picked: Array = z.gather(1, self.ids[:, None])
+            return picked
         own: Array = z[np.arange(len(self.ids)), self.ids][:, None]
         return own
 
     def unit(self) -> Array:
         """(k, m): e_i of every learner i of the block, as an array of the kind that the block computes with."""
-        rows = np.eye(self.m)[self.ids]
-        made: Array = self.R_ii.new_tensor(rows) if hasattr(self.R_ii, "new_tensor") else rows
-        return made
+        if hasattr(self.R_ii, "new_tensor"):
+            made: Array = self.R_ii.new_tensor(np.eye(self.m))[self.ids]
+            return made
+        return np.asarray(np.eye(self.m)[self.ids])
 
 
 class Out(NamedTuple):

@@ -18,8 +18,9 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
-from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, simulated
+from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, SimulatedNoise, simulated
 from gossamer.schedules import Decay, Schedule
+from gossamer.simulate.fused import Fused
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.metrics import metrics_of
 from gossamer.simulate.record import Record, frozen_json
@@ -103,10 +104,15 @@ def simulate(
         sent = {} if resume is None else {n: v for n, v in resume.state.items() if n.startswith("sent.")}
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
     mix = Mixer(network, algorithm.mixes, kind)
+    fused = _fused(algorithm, network, kind, privacy)
     t, learners = start, None
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
-            state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
+            if fused is not None and t > network.settles:
+                memory.observe(stream.arrivals(t - 1))
+                state = fused(state, memory.gradient(algorithm.point(state)), t - 1)
+            else:
+                state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
             if t % every == 0 or t == steps:
                 learners = metrics.learners(state.theta, t)
                 history.append(metrics.mean(t, learners))
@@ -147,6 +153,17 @@ def _noise(
         raise GossamerError(f"privacy={privacy!r}: expected noise, such as gossamer.Laplace.for_budget(8.0).")
     at_source = getattr(privacy, "where", "messages") == "source"
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
+
+
+def _fused(
+    algorithm: Algorithm, network: Network, kind: Numpy | Torch, privacy: Privacy | Mechanism | None
+) -> Fused | None:
+    """Rounds as one kernel, where there is a GPU and the noise, if any, is simulated and on messages."""
+    simple = privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
+    on_gpu = isinstance(kind, Torch) and kind.on_gpu
+    if not (simple and on_gpu and isinstance(kind, Torch)):
+        return None
+    return Fused(algorithm, network, kind, privacy if isinstance(privacy, SimulatedNoise) else None)
 
 
 def one_round(

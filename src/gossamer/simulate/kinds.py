@@ -39,6 +39,10 @@ class Torch:
         self._torch: Any = importlib.import_module("torch")
         self._model = model
 
+    @property
+    def on_gpu(self) -> bool:
+        return bool(self._model.device.type == "cuda")
+
     def _tensor(self, value: Any) -> Any:
         return self._torch.as_tensor(np.array(value), dtype=self._model.dtype, device=self._model.device)
 
@@ -46,9 +50,14 @@ class Torch:
         return self._model.start(m, seed)
 
     def rows(self, network: Network, mixes: Sequence[Matrix]) -> Rows:
-        rows = network.rows(mixes=mixes)
+        return self._placed(network.rows(mixes=mixes))
+
+    def block(self, network: Network, i: int, mixes: Sequence[Matrix]) -> Rows:
+        return self._placed(network.rows([i], mixes))
+
+    def _placed(self, rows: Rows) -> Rows:
         own = {name: self._tensor(getattr(rows, name)) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
-        return rows._replace(**own)
+        return rows._replace(ids=self._torch.as_tensor(rows.ids, device=self._model.device), **own)
 
     def weights(self, network: Network, over: Matrix) -> Any:
         off = network.off_diagonal(over)
