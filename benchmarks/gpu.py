@@ -99,12 +99,14 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     def round_with(memory: Any) -> None:
         state[0] = one_round(algorithm, state[0], memory, stream, boundary, mix, rows, 500)
 
+    blocks = [fused.split(state[0])]
+
     def whole() -> None:
         fleet.observe(stream.arrivals(500))
-        state[0] = fused(state[0], fleet.gradient(state[0].theta), 500)
+        blocks[0] = fused(blocks[0], fleet.gradient([block.theta for block in blocks[0]]), 500)
 
     def update() -> None:
-        state[0] = fused(state[0], grad, 500)
+        blocks[0] = fused(blocks[0], grad, 500)
 
     found = {
         "one model, 400 images": milliseconds(floor),

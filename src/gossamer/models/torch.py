@@ -135,9 +135,13 @@ class Fleet:
         self._rounds.append(list(zip(x.split(counts), y.split(counts), strict=True)))
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """Clipped mean gradients at each learner's row, plus the ridge's."""
+        """Clipped mean gradients at each learner's row, plus the ridge's; θ stacked, or as rows of one learner each."""
         model, clip = self.model, self.model.clip
-        self.theta.copy_(theta)
+        if isinstance(theta, list):
+            torch.cat(theta, out=self.theta.detach())
+            theta = self.theta
+        else:
+            self.theta.copy_(theta)
         self.grad.zero_()
         if clip is not None and clip.per == "record":
             self._clipped_records(clip)

@@ -105,15 +105,18 @@ def simulate(
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
     mix = Mixer(network, algorithm.mixes, kind)
     fused = _fused(algorithm, network, kind, privacy)
-    t, learners = start, None
+    t, learners, blocks = start, None, list[Any]()
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
+            looked_at = t % every == 0 or t == steps
             if fused is not None and t > network.settles:
                 memory.observe(stream.arrivals(t - 1))
-                state = fused(state, memory.gradient(algorithm.point(state)), t - 1)
+                blocks = blocks or fused.split(state)
+                blocks = fused(blocks, memory.gradient([algorithm.point(block) for block in blocks]), t - 1)
+                state = fused.joined(blocks) if looked_at or callback is not None else state
             else:
                 state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
-            if t % every == 0 or t == steps:
+            if looked_at:
                 learners = metrics.learners(state.theta, t)
                 history.append(metrics.mean(t, learners))
             if callback is not None and callback(Progress(t, steps, history[-1])):

@@ -38,7 +38,7 @@ class Clock:
 
 
 class Fused:
-    """Rounds on two sets of state buffers in turn; what it returns is overwritten by the round after next."""
+    """Rounds on blocks of one learner: `split` a stacked state, call it round by round, and `joined` gives it back."""
 
     def __init__(
         self, algorithm: Algorithm, network: Network, kind: Torch, noise: SimulatedNoise | None, compiled: bool = True
@@ -47,42 +47,39 @@ class Fused:
         self._algorithm, self._noise, self._kind = algorithm, noise, kind
         self._rows = [kind.block(network, i, algorithm.mixes) for i in range(network.m)]
         self._weights = {over: np.asarray(_dense(network.off_diagonal(over))).tolist() for over in algorithm.mixes}
-        self._buffers: list[Any] = []
         self._round = self._torch.compile(self._traced, dynamic=False) if compiled else self._traced
 
-    def __call__(self, state: Any, grad: Any, t: int) -> Any:
-        torch = self._torch
-        if not self._buffers:
-            self._buffers = [type(state)(*(torch.empty_like(a) for a in state)) for _ in range(2)]
-        out = next(b for b in self._buffers if b[0].data_ptr() != state[0].data_ptr())
-        device = state[0].device
+    def split(self, state: Any) -> list[Any]:
+        """Views of one learner each."""
+        return [type(state)(*parts) for parts in zip(*(a.split(1) for a in state), strict=True)]
+
+    def joined(self, blocks: list[Any]) -> Any:
+        return type(blocks[0])(*(self._torch.cat(parts) for parts in zip(*blocks, strict=True)))
+
+    def __call__(self, blocks: list[Any], grad: Any, t: int) -> list[Any]:
+        torch, kind = self._torch, type(blocks[0])
         scale = 0.0 if self._noise is None else self._noise.scale(t)
-        scales = self._kind.back(np.broadcast_to(np.asarray(scale, dtype=float).reshape(-1, 1), (len(self._rows), 1)))
+        scales = self._kind.back(np.broadcast_to(np.asarray(scale, dtype=float).reshape(-1, 1), (len(blocks), 1)))
         if self._noise is not None:
             seed = np.random.SeedSequence([self._noise.seed, t]).generate_state(1, np.uint64)[0]
             torch.manual_seed(int(seed >> np.uint64(1)))
-        clock = torch.full((), float(t), dtype=torch.float64, device=device).to(state[0].dtype)
+        clock = torch.full((), float(t), dtype=blocks[0][0].dtype, device=blocks[0][0].device)
         with torch.no_grad():
-            self._round(_blocks(state), list(grad.split(1)), scales, clock, _blocks(out))
-        return out
+            after = self._round(blocks, list(grad.split(1)), scales, clock)
+        return [kind(*block) for block in after]
 
-    def _traced(self, states: list[Any], grads: list[Any], scales: Any, clock: Any, outs: list[Any]) -> None:
+    def _traced(self, states: list[Any], grads: list[Any], scales: Any, clock: Any) -> list[tuple[Any, ...]]:
         algorithm, t, m = self._algorithm, Clock(clock), len(self._rows)
         sent = [algorithm.emit(states[i], grads[i], self._rows[i], t) for i in range(m)]  # type: ignore[arg-type]
-        noisy = {
-            channel: [
-                out[channel].value + scales[i] * self._drawn(out[channel].value)
-                if out[channel].private
-                else out[channel].value
-                for i, out in enumerate(sent)
-            ]
-            for channel in sent[0]
-        }
+        noisy = {c: [self._noisy(out[c], scales[i]) for i, out in enumerate(sent)] for c in sent[0]}
+        found = []
         for i in range(m):
-            got = {channel: self._mixed(i, sent[i][channel].over, noisy[channel]) for channel in sent[i]}
-            after = algorithm.step(states[i], got, grads[i], self._rows[i], t)  # type: ignore[arg-type]
-            for old, new in zip(outs[i], after, strict=True):
-                old.copy_(new)
+            got = {c: self._mixed(i, sent[i][c].over, noisy[c]) for c in sent[i]}
+            found.append(tuple(algorithm.step(states[i], got, grads[i], self._rows[i], t)))  # type: ignore[arg-type]
+        return found
+
+    def _noisy(self, sent: Any, scale: Any) -> Any:
+        return sent.value + scale * self._drawn(sent.value) if sent.private else sent.value
 
     def _mixed(self, i: int, over: Any, values: list[Any]) -> Any:
         total = None
@@ -98,11 +95,6 @@ class Fused:
             return self._torch.randn_like(like)
         u = self._torch.rand_like(like) * 2 - 1
         return self._torch.copysign(self._torch.log1p(-u.abs().clamp_max(1 - 2.0**-24)), u)
-
-
-def _blocks(state: Any) -> list[Any]:
-    """Views of one learner each."""
-    return [type(state)(*parts) for parts in zip(*(a.split(1) for a in state), strict=True)]
 
 
 def _dense(matrix: Any) -> Any:
