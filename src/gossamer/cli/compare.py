@@ -166,7 +166,7 @@ def _write(found: Comparison, out: Path) -> None:
     for file, (name, ylabel) in FIGURES.items():
         title = (
             f"{found.problem.data}, {found.problem.split}, {found.problem.graph}: simulated noise of the scale that "
-            f"would cost ε = {found.epsilon:,.4g}; mean and 90 % of the seeds"
+            f"would cost ε = {words.budget(found.epsilon)}; mean and 90 % of the seeds"
         )
         save_picture(
             draw_bands(curves_of(found, name), ylabel=ylabel, title=title, dashed=_published(found)), out / file

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from gossamer.simulate import Progress
-from gossamer.types import GossamerError
 
 
 @contextmanager
@@ -88,4 +88,5 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
         with bar:
             yield lambda done, of: bar.update(task, completed=done, total=of)
     except KeyboardInterrupt:
-        raise GossamerError(f"stopped; what is done is kept: give the same gossamer {what} again to go on.") from None
+        typer.echo(f"Stopped; what is done is kept: give the same gossamer {what} again to go on.", err=True)
+        raise typer.Exit(130) from None

@@ -160,12 +160,17 @@ def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.3g} ({low:.3g}–{high:.3g})"
 
 
+def budget(value: float) -> str:
+    """An ε as people write it: 0.5, 8, 632, 454,300."""
+    return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def epsilon(entry: Entry) -> str:
     known = [e for run in entry.runs for e in run.get("epsilon", [])]
     if not known or None in known:
         return "∞"
     low, high = min(known), max(known)
-    return f"{high:.4g}" if high - low < 1e-3 * high else f"{low:.4g} to {high:.4g}"
+    return budget(high) if high - low < 1e-3 * high else f"{budget(low)} to {budget(high)}"
 
 
 def markdown(comparison: Comparison, command: str) -> str:
@@ -178,7 +183,7 @@ def markdown(comparison: Comparison, command: str) -> str:
         "",
         f"    {command}        # version {__version__}",
         "",
-        f"{about[0].upper()}{about[1:]}. Every learner's ε over the whole run is {comparison.epsilon:.4g}, by each "
+        f"{about[0].upper()}{about[1:]}. Every learner's ε over the whole run is {budget(comparison.epsilon)}, by each "
         "method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
         f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
         "'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets 90 % "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -52,7 +53,7 @@ def draw_bands(
         axes.set_yscale("log")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    axes.set_title(title, loc="left", fontsize=10)
+    figure.suptitle("\n".join(textwrap.wrap(title, 110)), x=0.01, ha="left", fontsize=10)
     plain_axes(axes)
     axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
