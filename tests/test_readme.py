@@ -73,9 +73,9 @@ def test_every_command_that_the_pages_show_is_understood(tmp_path, monkeypatch, 
 
 
 def test_the_algorithm_of_contributing_is_typed_and_reaches_the_optimum_of_a_balanced_network(tmp_path):
-    (tmp_path / "robust_push_pull.py").write_text(example("CONTRIBUTING.md"), encoding="utf-8")
+    (tmp_path / "my_push_pull.py").write_text(example("CONTRIBUTING.md"), encoding="utf-8")
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", tmp_path / "robust_push_pull.py"],
+        [sys.executable, "-m", "mypy", "--strict", tmp_path / "my_push_pull.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -87,7 +87,7 @@ def test_the_algorithm_of_contributing_is_typed_and_reaches_the_optimum_of_a_bal
     X, truth = rng.normal(size=(4, 30, 2)), rng.normal(size=(4, 2))
     stream = gs.streams.from_arrays(X, np.einsum("irn,in->ir", X, truth), per_round=30)
     run = gs.simulate(
-        names["robust_push_pull"](0.05), gs.Network.ring(4), stream, model=gs.RidgeRegression(l2=0.1), steps=2000
+        names["my_push_pull"](0.05), gs.Network.ring(4), stream, model=gs.RidgeRegression(l2=0.1), steps=2000
     )
     assert np.abs(run.theta - run.optimum).max() < 1e-10, "constant step and no noise: the exact optimum"
 
@@ -99,3 +99,14 @@ def test_the_readme_names_the_two_commands_and_its_pictures_exist():
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_algorithm_of_the_methods_page_passes_the_suite(capsys):
+    exec(example("docs/methods.md"), {})
+    assert "limit: distance from argmin Σ f_i" in capsys.readouterr().out
+
+
+def test_the_algorithm_of_contributing_passes_the_suite():
+    names: dict[str, object] = {}
+    exec(example("CONTRIBUTING.md"), names)
+    assert gs.check_algorithm(names["my_push_pull"](0.1))
