@@ -1,12 +1,16 @@
-"""Shared by the tests: networks to draw from, and a privacy object whose noise the test knows."""
+"""Shared by the tests: networks to draw from, noise that the test knows, the command, and a CSV of one's own."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from gossamer import Network
+from gossamer.cli import main
 
 settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("gossamer")
@@ -44,3 +48,30 @@ def networks(draw, most: int = 7):
     """R and C drawn apart, so that no test leans on C = Rᵀ."""
     m = draw(st.integers(2, most))
     return Network(draw(laplacians(m, "row")), draw(laplacians(m, "column")))
+
+
+@pytest.fixture
+def gossamer(monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture
+def own_csv(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["age,ward,clinic,dose,ill"]
+    for k in range(240):
+        age, ward, dose = rng.integers(20, 90), "abc"[rng.integers(3)], rng.uniform(0, 5)
+        ill = "yes" if age / 70 + dose / 5 + rng.normal() * 0.1 > 1.3 else "no"
+        lines.append(f"{age},{ward},{['north', 'south', 'west'][k % 3]},{dose:.3f},{ill}")
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    return "own.csv"

@@ -57,6 +57,9 @@ class Algorithm:
     weights: Callable[[Array], Array] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.notes(self.noise)  # a strict algorithm refuses its own schedules at once
+
     def notes(self, noise: Schedule | None) -> list[str]:
         """What a run with this noise breaks; refuses instead where the algorithm is strict."""
         broken = self.broken(noise)

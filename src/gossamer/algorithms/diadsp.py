@@ -62,7 +62,7 @@ def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True
             sentences.append(f"the noise is {given} and must fade geometrically, geometric(d, q) with q < 1.")
         return sentences
 
-    algorithm = Algorithm(
+    return Algorithm(
         "diadsp",
         init,
         emit,
@@ -74,5 +74,3 @@ def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

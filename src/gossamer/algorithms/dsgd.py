@@ -52,7 +52,7 @@ def dsgd(
         A = np.full((len(z), 1, 1), abs(own(rows).item()))
         return Dynamics(A, over_rounds(step, len(z))[:, None], power_of(step), point=0, channels={"theta": 0})
 
-    algorithm = Algorithm(
+    return Algorithm(
         "dsgd" if over == "W" else "dsgd on I+R (misuse)",
         init,
         emit,
@@ -69,5 +69,3 @@ def dsgd(
         weights=(lambda u: u) if over == "R" else None,
         parameters={"step": repr(step), "over": over, "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

@@ -63,7 +63,7 @@ def ldol(
         sentences += step_within(step, u, 1, f"the steps must fade faster than the links, as t^-{u:g}", ends="()")
         return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
 
-    algorithm = Algorithm(
+    return Algorithm(
         "ldol",
         init,
         emit,
@@ -80,5 +80,3 @@ def ldol(
             "noise": repr(noise) if noise is not None else None,
         },
     )
-    algorithm.notes(noise)
-    return algorithm

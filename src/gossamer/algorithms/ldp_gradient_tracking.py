@@ -61,7 +61,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         b[:, 0], b[:, 1] = lam, lam * share
         return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
-    algorithm = Algorithm(
+    return Algorithm(
         "ldp_gradient_tracking",
         init,
         emit,
@@ -72,8 +72,6 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)  # a strict algorithm refuses its own schedules at once
-    return algorithm
 
 
 def broken_assumption_4(step: Schedule, noise: Schedule | None) -> list[str]:

@@ -54,7 +54,7 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
         b[:, 0], b[:, 1] = lam, abs(C_ii)
         return Dynamics(A, b, None, point=0, channels={"theta": 0, "y": 2}, after=frozenset({"y"}))
 
-    algorithm = Algorithm(
+    return Algorithm(
         "push_pull",
         init,
         emit,
@@ -68,5 +68,3 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

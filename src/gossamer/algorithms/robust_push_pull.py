@@ -48,7 +48,7 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
         A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii)
         return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
-    algorithm = Algorithm(
+    return Algorithm(
         "robust_push_pull",
         init,
         emit,
@@ -62,5 +62,3 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
         dynamics=dynamics,
         parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

@@ -60,7 +60,7 @@ def stochastic_subgradient(
         b[:, 0], b[:, 1] = own * alpha, alpha
         return Dynamics(A, b, power_of(step), point=0, channels={"theta": 1}, after=frozenset({"theta"}))
 
-    algorithm = Algorithm(
+    return Algorithm(
         "stochastic_subgradient",
         init,
         emit,
@@ -76,5 +76,3 @@ def stochastic_subgradient(
         dynamics=dynamics,
         parameters={"step": repr(step), "box": box, "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

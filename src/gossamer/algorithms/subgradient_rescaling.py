@@ -55,7 +55,7 @@ def subgradient_rescaling(
         A = np.full((len(z), 1, 1), abs(1 + rows.R_ii.item()))
         return Dynamics(A, b, power_of(step), point=0, channels={"theta": 0})
 
-    algorithm = Algorithm(
+    return Algorithm(
         "subgradient_rescaling",
         init,
         emit,
@@ -70,5 +70,3 @@ def subgradient_rescaling(
         dynamics=dynamics,
         parameters={"step": repr(step), "box": box, "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

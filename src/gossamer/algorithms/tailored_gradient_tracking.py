@@ -68,7 +68,7 @@ def tailored_gradient_tracking(
             sentences.append(f"γ1 ~ t^-{push:g} and γ2 ~ t^-{pull:g}: Σγ1²/γ2 must be finite, Σγ1 and Σγ2 infinite.")
         return sentences + noise_above(given, 0.5 - pull, "else the weakened noise has no bounded variance")
 
-    algorithm = Algorithm(
+    return Algorithm(
         "tailored_gradient_tracking",
         init,
         emit,
@@ -83,5 +83,3 @@ def tailored_gradient_tracking(
             "noise": repr(noise) if noise is not None else None,
         },
     )
-    algorithm.notes(noise)
-    return algorithm

@@ -69,7 +69,7 @@ def wang_basar(
         sentences += step_within(step, max(u, 0.5), 1, f"the steps must fade faster than the links, as t^-{u:g}")
         return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
 
-    algorithm = Algorithm(
+    return Algorithm(
         "wang_basar",
         init,
         emit,
@@ -80,5 +80,3 @@ def wang_basar(
         dynamics=dynamics,
         parameters={"step": repr(step), "weaken": repr(weaken), "noise": repr(noise) if noise is not None else None},
     )
-    algorithm.notes(noise)
-    return algorithm

@@ -163,8 +163,7 @@ def _fused(
 ) -> Fused | None:
     """Rounds as one kernel, where there is a GPU and the noise, if any, is simulated and on messages."""
     simple = privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
-    on_gpu = isinstance(kind, Torch) and kind.on_gpu
-    if not (simple and on_gpu and isinstance(kind, Torch)):
+    if not (simple and isinstance(kind, Torch) and kind.on_gpu):
         return None
     return Fused(algorithm, network, kind, privacy if isinstance(privacy, SimulatedNoise) else None)
 
