@@ -24,8 +24,8 @@ from gossamer.models.torch import NeuralNetwork
 from gossamer.privacy import simulated
 from gossamer.records import Batch
 from gossamer.simulate.engine import Mixer, Unproved, one_round
-from gossamer.simulate.fused import Fused
 from gossamer.simulate.kinds import kind_of
+from gossamer.simulate.matrix import matrix_rounds
 
 LEARNERS, IMAGES, SIDE = 10, 40, 32
 
@@ -94,19 +94,19 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     fleet.observe(stream.arrivals(0))
     grad = fleet.gradient(state[0].theta).clone()
     given: Any = Given(grad)
-    fused = Fused(algorithm, network, kind, noise)  # type: ignore[arg-type]
+    before = torch.cuda.memory_allocated()
+    matrix: Any = matrix_rounds(algorithm, network, kind, noise, state[0], 0)  # type: ignore[arg-type]
+    held = torch.cuda.memory_allocated() - before
 
     def round_with(memory: Any) -> None:
         state[0] = one_round(algorithm, state[0], memory, stream, boundary, mix, rows, 500)
 
-    blocks = [fused.split(state[0])]
-
     def whole() -> None:
         fleet.observe(stream.arrivals(500))
-        blocks[0] = fused(blocks[0], fleet.gradient([block.theta for block in blocks[0]]), 500)
+        matrix(fleet.gradient(matrix.state.theta), 500)
 
     def update() -> None:
-        blocks[0] = fused(blocks[0], grad, 500)
+        matrix(grad, 500)
 
     found = {
         "one model, 400 images": milliseconds(floor),
@@ -117,13 +117,14 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     }
     found["whole round / one model"] = found["whole round"] / found["one model, 400 images"]
     found["GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    found["state / (m n 4 bytes)"] = (held + grad.nbytes) / grad.nbytes  # with the gradients that it is given
     return found
 
 
 def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees.")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
     print(f"{torch.cuda.get_device_name()}, ResNet-18, {LEARNERS} × {IMAGES} images of {SIDE} × {SIDE}; milliseconds")
     for norm in ("group", "batch"):
         for amp in (False, True):

@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -60,13 +60,16 @@ class Task:
     def key(self) -> str:
         """Of all that decides the outcome: these values, what the files they name hold, and the method's own source."""
         method = METHODS[self.method]
-        said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": _code(self.method)}
+        said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": code_of(self.method)}
         said |= {**asdict(self), "content": self.problem.content()}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
+    def outcome(self) -> Result:
+        return outcome(self)
+
 
 @cache
-def _code(method: str) -> str:
+def code_of(method: str) -> str:
     """A digest of the module that a method's functions are in, so that a changed method is run anew."""
     module = inspect.getmodule(METHODS[method].build(1.0).step)
     return hashlib.sha256(inspect.getsource(module).encode()).hexdigest() if module is not None else ""
@@ -130,6 +133,18 @@ def _mechanism(task: Task, learners: int) -> Mechanism:
     return calibrated
 
 
+class Work(Protocol):
+    """What can be run once and kept."""
+
+    def key(self) -> str: ...
+
+    def outcome(self) -> Result: ...
+
+
+def _outcome(task: Work) -> Result:
+    return task.outcome()
+
+
 class Runs:
     """Runs tasks on `jobs` processes and keeps every outcome in `folder`/runs."""
 
@@ -141,7 +156,7 @@ class Runs:
         self._progress = progress or (lambda done, of: None)
         self.made = 0  # how many were not kept from before
 
-    def __call__(self, tasks: Iterable[Task]) -> list[Result]:
+    def __call__(self, tasks: Iterable[Work]) -> list[Result]:
         tasks = list(tasks)
         found = {task: self._kept(task) for task in dict.fromkeys(tasks)}
         missing = [task for task, result in found.items() if result is None]
@@ -153,19 +168,19 @@ class Runs:
             self._progress(done, len(found))
         return [result for task in tasks if (result := found[task]) is not None]
 
-    def _new(self, tasks: list[Task]) -> Iterable[tuple[Task, Result]]:
+    def _new(self, tasks: list[Work]) -> Iterable[tuple[Work, Result]]:
         if not tasks:
             return
         if self._jobs == 1:
             for task in tasks:
-                yield task, self._keep(task, outcome(task))
+                yield task, self._keep(task, task.outcome())
             return
         # One BLAS thread for each process: the matrices are small and the cores are all taken.
         before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         os.environ.update(dict.fromkeys(before, "1"))
         try:
             with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(outcome, task): task for task in tasks}
+                waiting = {pool.submit(_outcome, task): task for task in tasks}
                 try:
                     for future in as_completed(waiting):
                         yield waiting[future], self._keep(waiting[future], future.result())
@@ -176,14 +191,14 @@ class Runs:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
-    def _kept(self, task: Task) -> Result | None:
+    def _kept(self, task: Work) -> Result | None:
         try:
             kept = json.loads((self._folder / f"{task.key()}.json").read_text())
             return dict(kept["result"]) if kept["key"] == task.key() else None
         except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: run it
             return None
 
-    def _keep(self, task: Task, result: Result) -> Result:
+    def _keep(self, task: Work, result: Result) -> Result:
         replace_file(self._folder / f"{task.key()}.json", json.dumps({"key": task.key(), "result": result}).encode())
         self.made += 1
         return result

@@ -12,13 +12,23 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import torch
 from torch import nn
+from torch.nn.functional import group_norm
 
 Norm = Literal["group", "batch"]
 
 
+class GroupNorm(nn.GroupNorm):
+    """Torch's, in the precision of its input: its means are taken in float32 anyhow, and autocast would copy twice."""
+
+    def forward(self, x: Any) -> Any:
+        with torch.autocast(x.device.type, enabled=False):
+            return group_norm(x, self.num_groups, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
+
+
 def _norm(kind: Norm, channels: int) -> nn.Module:
-    return nn.BatchNorm2d(channels) if kind == "batch" else nn.GroupNorm(min(32, channels // 2), channels)
+    return nn.BatchNorm2d(channels) if kind == "batch" else GroupNorm(min(32, channels // 2), channels)
 
 
 class Block(nn.Module):

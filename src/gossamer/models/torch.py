@@ -37,6 +37,7 @@ from gossamer.types import Array, GossamerError, Integers
 Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 EVALUATED = 1000  # images at a time
+ALIGNED = 64  # numbers from which a row may start
 
 
 class NeuralNetwork:
@@ -70,6 +71,8 @@ class NeuralNetwork:
         sample = build()
         self.size = sum(p.numel() for p in sample.parameters())
         mixes = any(isinstance(layer, BATCH_NORMS) for layer in sample.modules())
+        # Tensor cores want a pixel's channels side by side; torch's GroupNorm would turn them round at every layer.
+        self.channels_last = mixes and self.device.type == "cuda"
         if mixes and clip is not None and clip.per == "record":
             raise GossamerError(
                 f"{name} has BatchNorm, which mixes the records of a batch, and clips each record: use GroupNorm, or "
@@ -90,17 +93,45 @@ class NeuralNetwork:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self.build()
-        row = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+        row = torch.cat([_flat(p.detach()) for p in module.parameters()])
         return row.to(self.device, self.dtype).repeat(m, 1)
+
+    def module(self, row: Any) -> nn.Module:
+        """A module with one learner's parameters, such as `model.module(record.theta[0])`; buffers as they start."""
+        module = self.build().to(self.device, self.dtype)
+        values = torch.as_tensor(np.array(row) if isinstance(row, np.ndarray) else row).to(self.device, self.dtype)
+        with torch.no_grad():
+            for p, part in zip(
+                module.parameters(), values.split([p.numel() for p in module.parameters()]), strict=True
+            ):
+                p.copy_(_viewed(part, p))
+        return module
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Fleet:
         return Fleet(self, len(room), keep)
+
+    def targets(self, labels: Array) -> Tensor:
+        return torch.from_numpy(labels).to(self.labels).to(self.device, non_blocking=True)
 
     def inputs(self, rows: Any) -> Tensor:
         """Records as the module takes them; bytes become numbers between −1 and 1."""
         x = torch.from_numpy(np.array(rows)).to(self.device, non_blocking=True)
         x = x.to(self.dtype) / 127.5 - 1 if x.dtype == torch.uint8 else x.to(self.dtype)
-        return x.reshape(len(x), *self.shape)
+        x = x.reshape(len(x), *self.shape)
+        return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
+
+
+def _flat(p: Tensor) -> Tensor:
+    """A parameter as it lies in a row: a convolution's channels last."""
+    return p.permute(0, 2, 3, 1).reshape(-1) if p.ndim == 4 else p.reshape(-1)
+
+
+def _viewed(part: Tensor, p: Tensor) -> Tensor:
+    """Part of a row, looked at as the parameter p."""
+    if p.ndim != 4:
+        return part.view(p.shape)
+    out, inside, height, width = p.shape
+    return part.view(out, height, width, inside).permute(0, 3, 1, 2)
 
 
 class Fleet:
@@ -110,19 +141,24 @@ class Fleet:
         if keep not in ("history", "latest"):
             raise GossamerError(f"gradient={keep!r}: expected 'history' (the newest rounds) or 'latest'.")
         self.model, self.keep = model, keep
-        self.theta = torch.zeros(m, model.size, dtype=model.dtype, device=model.device)
-        self.grad = torch.zeros_like(self.theta)
+        self.theta, self.grad = (self._rows(m) for _ in range(2))
         self.modules = [self._module(i) for i in range(m)]
         self._rounds: deque[list[tuple[Tensor, Tensor]]] = deque(maxlen=model.remember if keep == "history" else 1)
         self._replay: _Replay | None = None
 
+    def _rows(self, m: int) -> Tensor:
+        """(m, n) numbers, every row of which starts where fast kernels can read it."""
+        model, width = self.model, -(-self.model.size // ALIGNED) * ALIGNED
+        return torch.empty(m, width, dtype=model.dtype, device=model.device)[:, : model.size]
+
     def _module(self, i: int) -> nn.Module:
         """A module whose parameters are views of row i."""
-        module = self.model.build().to(self.model.device, self.model.dtype)
+        with torch.device(self.model.device):
+            module = self.model.build().to(self.model.dtype)
         at = 0
         for p in module.parameters():
-            p.data = self.theta[i, at : at + p.numel()].view(p.shape)
-            p.grad = self.grad[i, at : at + p.numel()].view(p.shape)
+            p.data = _viewed(self.theta[i, at : at + p.numel()], p)
+            p.grad = _viewed(self.grad[i, at : at + p.numel()], p)
             at += p.numel()
         return module
 
@@ -130,18 +166,14 @@ class Fleet:
         """Take in a round's records; with 'latest' they replace the ones before."""
         if not len(batch.labels) and self.keep == "history":
             return
-        x, y = self.model.inputs(batch.rows), torch.from_numpy(batch.labels).to(self.model.device, self.model.labels)
+        x, y = self.model.inputs(batch.rows), self.model.targets(batch.labels)
         counts = batch.counts.tolist()
         self._rounds.append(list(zip(x.split(counts), y.split(counts), strict=True)))
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """Clipped mean gradients at each learner's row, plus the ridge's; θ stacked, or as rows of one learner each."""
+        """Clipped mean gradients at each learner's row, plus the ridge's."""
         model, clip = self.model, self.model.clip
-        if isinstance(theta, list):
-            torch.cat(theta, out=self.theta.detach())
-            theta = self.theta
-        else:
-            self.theta.copy_(theta)
+        self.theta.copy_(theta)
         self.grad.zero_()
         if clip is not None and clip.per == "record":
             self._clipped_records(clip)
@@ -150,9 +182,9 @@ class Fleet:
         else:
             for kept in self._rounds:
                 self._backward(kept, 1 / len(self._rounds))
-        found = self.grad.clone()
-        if clip is not None and clip.per == "round":
-            found *= (clip.c / found.norm(p=clip.norm, dim=1, keepdim=True).clamp_min(1e-30)).clamp_max(1.0)
+        found = self._rows(len(self.grad))
+        shrinks = _shrinks(self.grad, clip) if clip is not None and clip.per == "round" else self.grad.new_ones(1)
+        torch.mul(self.grad, shrinks, out=found)
         return found.add_(theta, alpha=model.l2) if model.l2 else found
 
     def _losses(self, records: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
@@ -185,19 +217,19 @@ class Fleet:
             y = torch.cat([kept[i][1] for kept in self._rounds])
             detached = {name: p.detach() for name, p in named.items()}
             for part, target in zip(x.split(64), y.split(64), strict=True):
-                rows = torch.cat([g.reshape(len(part), -1) for g in each(detached, part, target).values()], dim=1)
-                shrink = (clip.c / rows.norm(p=clip.norm, dim=1, keepdim=True).clamp_min(1e-30)).clamp_max(1.0)
-                self.grad[i] += (rows * shrink).sum(dim=0) / len(x)
+                rows = torch.cat([vmap(_flat)(g) for g in each(detached, part, target).values()], dim=1)
+                self.grad[i] += (rows * _shrinks(rows, clip)).sum(dim=0) / len(x)
 
     @torch.no_grad()
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
         """(m, records) classes, each learner's module in evaluation mode."""
         self.theta.copy_(theta)
+        images = [self.model.inputs(rows[k : k + EVALUATED]) for k in range(0, len(rows), EVALUATED)]
         found = []
         for module in self.modules:
             module.eval()
-            parts = [module(self.model.inputs(rows[k : k + EVALUATED])) for k in range(0, len(rows), EVALUATED)]
-            out = torch.cat(parts)
+            with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+                out = torch.cat([module(part) for part in images])
             found.append(out.argmax(1) if out.ndim > 1 else out > 0)
             module.train()
         return torch.stack(found)
@@ -212,6 +244,12 @@ class Fleet:
         for i, module in enumerate(self.modules):
             for name, buffer in module.named_buffers():
                 buffer.copy_(torch.from_numpy(np.array(kept[f"buffer.{name}"][i])))
+
+
+def _shrinks(rows: Tensor, clip: Clip) -> Tensor:
+    """(k, 1): by how much each row is scaled back."""
+    length = torch.stack([torch.linalg.vector_norm(row, clip.norm) for row in rows])  # of long rows, faster than dim=1
+    return (clip.c / length[:, None].clamp_min(1e-30)).clamp_max(1.0)
 
 
 class _Replay:

@@ -248,6 +248,15 @@ class PrivateBoundary:
         delta = self.mechanism.delta
         return np.array([min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
 
+    def budget(self) -> Array:
+        """(m, 2): each learner's ε so far and for ever."""
+        return np.column_stack([self.epsilon(), self.epsilon_for_ever()])
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The noise that was found for each learner, for a run's record."""
+        return {"noise": [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in self.ledgers]}
+
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
         said = []

@@ -4,11 +4,16 @@ Words come from ChaCha20 (Bernstein 2008; 32-bit form of RFC 8439, with a 64-bit
 new key from the operating system for every call: nothing is kept, so neither threads nor forks nor restarts can share
 a draw. Torch has signed integers only. A uniform word orders as well signed as unsigned; u = word − 2^63 stands for the
 fraction word/2^64 throughout.
+
+On a GPU with Triton, gossamer.privacy.kernels does the same in one kernel.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -157,22 +162,49 @@ def _accepted(words: Words, count: int, draw: Any) -> Tensor:
     return out
 
 
-def released(values: Tensor, scale: Any, law: str, largest: float, smallest: float) -> Tensor:
-    """`values` plus exact noise on the grid scale/2^40, as a tensor of the same kind in the same place."""
-    given = values.detach().to(torch.float64)
-    size = torch.as_tensor(scale, dtype=torch.float64, device=given.device)
+def checked_scale(scale: Any, device: Any, smallest: float) -> Tensor:
+    size = torch.as_tensor(scale, dtype=torch.float64, device=device)
     if not bool((torch.isfinite(size) & (size > smallest)).all()):
         raise GossamerError(f"a noise scale of {float(size.min()):g}: expected a finite number above {smallest:g}.")
-    if not bool(torch.isfinite(given).all()):
+    return size
+
+
+def refuse_off_grid(finite: bool, worst: float, largest: float) -> None:
+    """Refuse values that are not all finite, or of which one is `worst` noise scales large."""
+    if not finite:
         raise GossamerError(
             "a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps."
         )
-    worst = float((given.abs() / size).max()) if given.numel() else 0.0
     if worst >= largest:
         raise GossamerError(
             f"a value is {worst:.3g} noise scales large, expected below {largest:g}: what is sent would lose the grid; "
             "scale features down, use a smaller step, or more noise."
         )
+
+
+@functools.cache
+def _kernels(device: Any) -> Any:
+    """gossamer.privacy.kernels where Triton is installed and can build them for `device`, else None."""
+    try:
+        kernels = importlib.import_module("gossamer.privacy.kernels")
+    except ImportError:
+        return None
+    try:
+        kernels.released(torch.zeros(1, device=device), 1.0, "laplace", 1.0, 0.0)
+    except Exception as why:  # Triton needs a C compiler, and fails in many ways without
+        warnings.warn(f"Triton cannot build for {device} ({why}): exact noise takes longer there.", stacklevel=2)
+        return None
+    return kernels
+
+
+def released(values: Tensor, scale: Any, law: str, largest: float, smallest: float) -> Tensor:
+    """`values` plus exact noise on the grid scale/2^40, as a tensor of the same kind in the same place."""
+    if values.is_cuda and (kernels := _kernels(values.device)) and values.dtype in kernels.KINDS:
+        return kernels.released(values, scale, law, largest, smallest)
+    given = values.detach().to(torch.float64)
+    size = checked_scale(scale, given.device, smallest)
+    worst = float((given.abs() / size).max()) if given.numel() else 0.0
+    refuse_off_grid(bool(torch.isfinite(given).all()), worst, largest)
     given, size = torch.broadcast_tensors(given, size)  # every value that comes out has a draw of its own
     grid = size * 2.0**-BITS
     noise = (laplace if law == "laplace" else gaussian)(Words(given.device), given.numel()).reshape(given.shape)

@@ -10,7 +10,7 @@ The same algorithm functions serve a party's own process, as a block of one lear
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,10 @@ from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
 from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, SimulatedNoise, simulated
 from gossamer.schedules import Decay, Schedule
-from gossamer.simulate.fused import Fused
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
+from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import metrics_of
-from gossamer.simulate.record import Record, frozen_json
+from gossamer.simulate.record import LEARNER, Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
 from gossamer.version import __version__
@@ -38,6 +38,7 @@ class Progress(NamedTuple):
     t: int  # rounds done
     steps: int  # rounds asked for
     last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
+    record: Callable[[], Record]  # makes the record of this moment, to be saved and resumed from
 
 
 def simulate(
@@ -60,7 +61,8 @@ def simulate(
                     the algorithm's own `noise` scales, if any, are drawn as Laplace noise from `seed`: not private.
     gradient        "history": the mean over all records so far, at the current θ; "latest": over the newest round's
     evaluate_every  rounds between evaluations (by default about a hundred in all); the first and last are always there
-    callback        called after every round; a true answer stops the run, whose record can be resumed
+    callback        called after every round; a true answer stops the run, whose record can be resumed. To be safe from
+                    a crash, save `progress.record()` now and then: it is the record of that moment
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
     if evaluate_every is None and resume is not None:
@@ -104,40 +106,43 @@ def simulate(
         sent = {} if resume is None else {n: v for n, v in resume.state.items() if n.startswith("sent.")}
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
     mix = Mixer(network, algorithm.mixes, kind)
-    fused = _fused(algorithm, network, kind, privacy)
-    t, learners, blocks = start, None, list[Any]()
+    matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
+    t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
+
+    def look() -> np.recarray[Any, Any]:
+        """The learners' errors now, found once a round."""
+        nonlocal looked, learners
+        if looked != t:
+            looked, learners = t, metrics.learners(state.theta, t)
+        return learners
+
+    def record() -> Record:
+        """Of this moment."""
+        learners = look()
+        last = [] if history[-1].t[0] == t else [metrics.mean(t, learners)]
+        joined = np.concatenate(history + last).view(np.recarray)
+        kept = {name: kind.array(value) for name, value in state._asdict().items()}
+        kept |= memory.kept() if hasattr(memory, "kept") else {}
+        kept |= {name: kind.array(value) for name, value in boundary.kept(t).items()}
+        said, budget = (*notes, *boundary.notes(t)), boundary.budget()
+        if budget is not None and stream.rounds is None:
+            said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
+        about = {**config, **boundary.description}
+        return Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
+
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
-            looked_at = t % every == 0 or t == steps
-            if fused is not None and t > network.settles:
+            if matrix is not None:
                 memory.observe(stream.arrivals(t - 1))
-                blocks = blocks or fused.split(state)
-                blocks = fused(blocks, memory.gradient([algorithm.point(block) for block in blocks]), t - 1)
-                state = fused.joined(blocks) if looked_at or callback is not None else state
+                matrix(memory.gradient(algorithm.point(matrix.state)), t - 1)
+                state = matrix.state
             else:
                 state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
-            if looked_at:
-                learners = metrics.learners(state.theta, t)
-                history.append(metrics.mean(t, learners))
-            if callback is not None and callback(Progress(t, steps, history[-1])):
+            if t % every == 0 or t == steps:
+                history.append(metrics.mean(t, look()))
+            if callback is not None and callback(Progress(t, steps, history[-1], record)):
                 break
-        if learners is None or history[-1].t[0] != t:
-            learners = metrics.learners(state.theta, t)
-    if history[-1].t[0] != t:
-        history.append(metrics.mean(t, learners))
-    joined = np.concatenate(history).view(np.recarray)
-    budget = None
-    if isinstance(boundary, PrivateBoundary):
-        config["noise"] = [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in boundary.ledgers]
-        notes += boundary.notes(t)
-        if stream.rounds is None:
-            notes.append("ε protects one arrival; a record that is drawn again is another arrival.")
-        budget = np.column_stack([boundary.epsilon(), boundary.epsilon_for_ever()])
-    kept = {name: kind.array(value) for name, value in state._asdict().items()}
-    kept |= memory.kept() if hasattr(memory, "kept") else {}
-    if isinstance(boundary, PrivateBoundary):
-        kept |= {name: kind.array(value) for name, value in boundary.kept(t).items()}
-    return Record(t, kept, joined, learners, metrics.optimum, config, tuple(notes), boundary.claim, budget)
+        return record()
 
 
 def _noise(
@@ -158,14 +163,20 @@ def _noise(
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
 
-def _fused(
-    algorithm: Algorithm, network: Network, kind: Numpy | Torch, privacy: Privacy | Mechanism | None
-) -> Fused | None:
+def _by_matrix(
+    algorithm: Algorithm,
+    network: Network,
+    kind: Numpy | Torch,
+    privacy: Privacy | Mechanism | None,
+    state: Any,
+    start: int,
+) -> MatrixRounds | None:
     """Rounds as one kernel, where there is a GPU and the noise, if any, is simulated and on messages."""
     simple = privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
     if not (simple and isinstance(kind, Torch) and kind.on_gpu):
         return None
-    return Fused(algorithm, network, kind, privacy if isinstance(privacy, SimulatedNoise) else None)
+    noise = privacy if isinstance(privacy, SimulatedNoise) else None
+    return matrix_rounds(algorithm, network, kind, noise, state, start)
 
 
 def one_round(
@@ -199,8 +210,19 @@ class Unproved:
         self._at_source = getattr(privacy, "where", "messages") == "source"
         self.claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
 
+    description: Mapping[str, Any] = {}
+
     def charge(self, t: int) -> None:
         pass
+
+    def notes(self, t: int) -> list[str]:
+        return []
+
+    def kept(self, t: int) -> dict[str, Array]:
+        return {}
+
+    def budget(self) -> None:
+        return None
 
     def gradient(self, t: int, grad: Array) -> Array:
         if self._privacy is None or not self._at_source:

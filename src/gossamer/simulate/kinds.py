@@ -44,18 +44,14 @@ class Torch:
         return bool(self._model.device.type == "cuda")
 
     def _tensor(self, value: Any) -> Any:
-        return self._torch.as_tensor(np.array(value), dtype=self._model.dtype, device=self._model.device)
+        made = self._torch.as_tensor(np.array(value), dtype=self._model.dtype)
+        return made.to(self._model.device, non_blocking=True)  # without waiting for the device
 
     def start(self, m: int, size: int, seed: int) -> Any:
         return self._model.start(m, seed)
 
     def rows(self, network: Network, mixes: Sequence[Matrix]) -> Rows:
-        return self._placed(network.rows(mixes=mixes))
-
-    def block(self, network: Network, i: int, mixes: Sequence[Matrix]) -> Rows:
-        return self._placed(network.rows([i], mixes))
-
-    def _placed(self, rows: Rows) -> Rows:
+        rows = network.rows(mixes=mixes)
         own = {name: self._tensor(getattr(rows, name)) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
         return rows._replace(ids=self._torch.as_tensor(rows.ids, device=self._model.device), **own)
 

@@ -66,9 +66,10 @@ class NeuralMetrics:
         self._model, self.size, self.optimum = model, model.size, np.full(1, np.nan)
         self._fleet: Any = None
         table = stream.table
-        chosen = np.random.default_rng(0).permutation(len(table))[: self.SAMPLE]
-        self._train = table.rows[chosen], table.labels[chosen]
         test = getattr(stream, "test", None)
+        sample = self.SAMPLE if test is None else min(self.SAMPLE, len(test))
+        chosen = np.random.default_rng(0).permutation(len(table))[:sample]
+        self._train = table.rows[chosen], table.labels[chosen]
         self._test = self._train if test is None else (test.rows, test.labels)
         self.notes = (
             [] if test is not None else ["Accuracy is on a sample of the training records: there are no others."]
@@ -88,6 +89,7 @@ class NeuralMetrics:
         found = np.recarray(len(theta), dtype=NEURAL)
         found.tracking_error = found.optimality_gap = np.nan
         found.consensus_error = (theta - theta.mean(0)).norm(dim=1).cpu().numpy()
+        found.parameter_norm = theta.norm(dim=1).cpu().numpy()
         for name, (rows, labels) in (("accuracy", self._test), ("train_accuracy", self._train)):
             right = self._fleet.predictions(theta, rows).cpu().numpy() == labels
             found[name] = right.mean(axis=1)
@@ -98,7 +100,7 @@ class NeuralMetrics:
         return _mean(t, learners)
 
 
-NEURAL = np.dtype([*LEARNER.descr, ("train_accuracy", "f8")])
+NEURAL = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
 
 
 def _mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
