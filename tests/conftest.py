@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gossamer import Network
 from gossamer.cli import main
+from gossamer.streams import images
 
 settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("gossamer")
@@ -75,3 +77,25 @@ def own_csv(tmp_path):
         lines.append(f"{age},{ward},{['north', 'south', 'west'][k % 3]},{dose:.3f},{ill}")
     (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
     return "own.csv"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A hundred random images of either format."""
+    monkeypatch.setattr(images, "CHECKED", False)
+    rng = np.random.default_rng(0)
+    (tmp_path / "mnist").mkdir()
+    for name in images.MNIST:
+        count = 100 if name.startswith("train") else 20
+        if "images" in name:
+            head = (2051).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in (count, 28, 28))
+            body = rng.integers(0, 256, size=count * 784, dtype=np.uint8).tobytes()
+        else:
+            head, body = (2049).to_bytes(4, "big") + count.to_bytes(4, "big"), bytes(k % 10 for k in range(count))
+        (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(head + body))
+    base = tmp_path / "cifar10" / "cifar-10-batches-bin"
+    base.mkdir(parents=True)
+    for name in images.CIFAR10:
+        rows = [bytes([k % 10]) + rng.integers(0, 256, size=3072, dtype=np.uint8).tobytes() for k in range(20)]
+        (base / name).write_bytes(b"".join(rows))
+    return tmp_path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
@@ -11,28 +10,6 @@ import pytest
 
 import gossamer as gs
 from gossamer.streams import images
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A hundred random images of either format."""
-    monkeypatch.setattr(images, "CHECKED", False)
-    rng = np.random.default_rng(0)
-    (tmp_path / "mnist").mkdir()
-    for name in images.MNIST:
-        count = 100 if name.startswith("train") else 20
-        if "images" in name:
-            head = (2051).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in (count, 28, 28))
-            body = rng.integers(0, 256, size=count * 784, dtype=np.uint8).tobytes()
-        else:
-            head, body = (2049).to_bytes(4, "big") + count.to_bytes(4, "big"), bytes(k % 10 for k in range(count))
-        (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(head + body))
-    base = tmp_path / "cifar10" / "cifar-10-batches-bin"
-    base.mkdir(parents=True)
-    for name in images.CIFAR10:
-        rows = [bytes([k % 10]) + rng.integers(0, 256, size=3072, dtype=np.uint8).tobytes() for k in range(20)]
-        (base / name).write_bytes(b"".join(rows))
-    return tmp_path
 
 
 @pytest.mark.parametrize(("data", "width", "tests"), [("mnist", 784, 20), ("cifar10", 3072, 20)])

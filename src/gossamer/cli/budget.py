@@ -54,9 +54,9 @@ def budget(
     classes: options.Classes = None,
     drop: options.Drop = [],  # noqa: B006
     range_: options.Range = [],  # noqa: B006
-    per_round: options.PerRound = 1,
+    per_round: options.PerRound = None,
     model: options.Model = None,
-    l2: options.L2 = 1e-2,
+    l2: options.L2 = None,
     clip: options.Clip = None,
     epsilon: str | None = typer.Option(
         None, help="Budgets to find the noise for: one ε, or one each in the order of the table: 1,2,4,…"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,8 @@ from rich.table import Table
 
 from gossamer.cli import options, parse
 from gossamer.cli.output import check_place, save_picture
-from gossamer.cli.prepare import CSV_OPTIONS, csv_arguments, full_rounds
+from gossamer.cli.pictures import command_line, compare_images, methods_of
+from gossamer.cli.prepare import CSV_OPTIONS, check_network_options, csv_arguments, full_rounds
 from gossamer.cli.settings import DEFAULTS, Dataset, Rows, Settings, Split
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import Problem, Runs, words
@@ -42,6 +41,10 @@ def compare(
     methods: str | None = typer.Option(
         None, help=f"Some of {', '.join(METHODS)} [default: all but the last, a misuse that is kept as an ablation]."
     ),
+    norm: options.Normalisation = None,
+    stem: options.FirstLayer = None,
+    device: options.Device = "cpu",
+    bf16: options.Bf16 = False,
     epsilon: float | None = typer.Option(
         None,
         help="ε of every learner over the whole run [default: Algorithm 1's largest under its published settings].",
@@ -57,10 +60,10 @@ def compare(
     classes: options.Classes = None,
     drop: options.Drop = [],  # noqa: B006
     range_: options.Range = [],  # noqa: B006
-    per_round: options.PerRound = 1,
+    per_round: options.PerRound = None,
     model: options.Model = None,
     learners: options.Learners = None,
-    l2: options.L2 = 1e-2,
+    l2: options.L2 = None,
     clip: options.Clip = None,
     graph: options.Graph = None,
     steps: int | None = typer.Option(None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort]."),
@@ -72,11 +75,12 @@ def compare(
     full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
     out: Path = typer.Option(Path("gossamer-compare"), help="Folder; what is there already is not run again."),
 ) -> None:
-    """Compare methods at the same ε, each tuned alike, as in Figure 2 of the paper.
+    """Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.
 
     \b
     gossamer compare mushrooms --quick
     gossamer compare mushrooms --full --split by-class
+    gossamer compare mnist --device cuda --bf16
     gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 20
     """
     if quick and full:
@@ -85,13 +89,21 @@ def compare(
     settings = Settings(
         csv=str(csv) if csv else None, target=target, split_by=split_by, categorical=parse.names(categorical),
         categories=categories, classes=classes, drop=parse.names(drop), range=parse.names(range_), per_round=per_round,
-        model=model.value if model else None, l2=l2, clip=clip, learners=learners,
+        model=model.value if model else None, l2=l2, clip=clip, learners=learners, dataset=dataset, graph=graph,
+        split=split.value, rows=rows.value, norm=norm.value if norm else None, stem=stem.value if stem else None,
+        device=device, bf16=bf16,
     )  # fmt: skip
+    if settings.images:
+        if regression or epsilon is not None or jobs is not None or full:
+            raise GossamerError("--regression, --epsilon, --jobs and --full are not for images: leave them out.")
+        compare_images(settings, methods, steps, seeds, quick, out)
+        return
+    check_network_options(settings)
     problem = problem_of(dataset, settings, regression, split, rows, graph)
     plan = _plan(QUICK if quick else FULL if full else USUAL, problem, steps, seeds)
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise GossamerError(f"--epsilon {epsilon:g}: expected a finite number above 0.")
-    names = methods_of(methods)
+    names = methods_of(methods, COMPARED)
     with counted("compare") as progress:
         found = compared(problem, Runs(out, jobs, progress), plan, names, epsilon)
     with undisturbed():
@@ -110,14 +122,14 @@ def problem_of(
         )
     if settings.csv is not None:
         problem = Problem(
-            "csv", l2=settings.l2, clip=settings.clip, csv=csv_arguments(settings, settings.learners or 10)
+            "csv", l2=settings.ridge, clip=settings.clip, csv=csv_arguments(settings, settings.learners or 10)
         )
     elif regression:
         problem = Problem(
-            "regression", split.value, l2=settings.l2, clip=1.0 if settings.clip is None else settings.clip
+            "regression", split.value, l2=settings.ridge, clip=1.0 if settings.clip is None else settings.clip
         )
     else:
-        problem = Problem("mushrooms", split.value, rows.value, l2=settings.l2, clip=settings.clip)
+        problem = Problem("mushrooms", split.value, rows.value, l2=settings.ridge, clip=settings.clip)
     m = problem.stream(0).learners
     problem = replace(problem, graph=graph or ("paper" if m == 10 else "random"))
     problem.network(m)  # refuses here, before any work
@@ -140,24 +152,12 @@ def _check_options(settings: Settings, split: Split, rows: Rows, regression: boo
         raise GossamerError(f"--clip {settings.clip:g}: expected a finite number above 0.")
 
 
-def methods_of(text: str | None) -> tuple[str, ...]:
-    names = COMPARED if text is None else tuple(parse.names([text]))
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        raise GossamerError(f"--methods {text}: expected some of {', '.join(METHODS)}.")
-    return names
-
-
 def _plan(effort: Plan, problem: Problem, steps: int | None, seeds: int | None) -> Plan:
     full = full_rounds(problem.stream(0))
     rounds = steps if steps is not None else int(min(effort.steps, full))
     if rounds > full:
         raise GossamerError(f"--steps {rounds}: the data have {full:g} full rounds; use --steps {full:g} or fewer.")
     return replace(effort, steps=rounds, seeds=seeds or effort.seeds)
-
-
-def command_line() -> str:
-    return shlex.join(["gossamer", *sys.argv[1:]])
 
 
 def _write(found: Comparison, out: Path) -> None:

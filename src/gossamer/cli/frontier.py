@@ -10,13 +10,15 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from gossamer.cli.compare import command_line, methods_of
 from gossamer.cli.output import check_place, save_picture
-from gossamer.cli.settings import Dataset, Split
+from gossamer.cli.pictures import command_line, methods_of
+from gossamer.cli.settings import RIDGE, Dataset, Split
 from gossamer.cli.watch import counted, undisturbed
-from gossamer.experiments import METHODS, Frontier, Problem, Runs
+from gossamer.experiments import METHODS, Frontier, Problem, Runs, features
 from gossamer.experiments import frontier as traced
+from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
 from gossamer.report.frontier import draw_frontier
 from gossamer.simulate.record import plain, replace_file
@@ -28,24 +30,30 @@ def frontier(
     dataset: Dataset = typer.Argument(help="The built-in data."),
     methods: str | None = typer.Option(None, help=f"Some of {', '.join(METHODS)} [default: all but the last]."),
     split: Split = typer.Option(Split.iid, help="Data alike for all learners, or mostly one class each."),
-    l2: float = typer.Option(1e-2, help="Ridge penalty l2/2 ‖θ‖²."),
+    l2: float | None = typer.Option(None, help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}]."),
     graph: str = typer.Option("paper", help="Network file or name, see 'gossamer graph'."),
     jobs: int | None = typer.Option(None, min=1, help="Processes [default: one for each core]."),
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
     full: bool = typer.Option(False, "--full", help="Eleven budgets and five seeds: an hour or more on two cores."),
     out: Path = typer.Option(Path("gossamer-frontier"), help="Folder; what is there already is not run again."),
 ) -> None:
-    """Draw final accuracy and optimality gap against ε, from 0.1 to 10000.
+    """Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.
 
     \b
     gossamer frontier mushrooms --quick
     gossamer frontier mushrooms --methods ldp_gradient_tracking,dsgd
+    gossamer frontier mnist
     """
     if quick and full:
         raise GossamerError("--quick and --full: give one of them.")
     check_place(out / "results.json")
-    names = methods_of(methods)
-    problem = Problem(dataset.value, split.value, graph=graph, l2=l2)
+    if dataset is not Dataset.mushrooms:
+        if l2 is not None or graph != "paper" or full:
+            raise GossamerError("--l2, --graph and --full are not for images: leave them out.")
+        _images(dataset, methods_of(methods, features.COMPARED), split, jobs, quick, out)
+        return
+    names = methods_of(methods, COMPARED)
+    problem = Problem(dataset.value, split.value, graph=graph, l2=RIDGE if l2 is None else l2)
     problem.network(problem.stream(0).learners)
     effort = QUICK if quick else FULL if full else USUAL
     with counted("frontier") as progress:
@@ -56,6 +64,23 @@ def frontier(
     for sentence in findings(found):
         console.print(escape(sentence), highlight=False)
     console.print(f"Numbers and pictures: {escape(str(out))}", highlight=False)
+
+
+def _images(dataset: Dataset, methods: tuple[str, ...], split: Split, jobs: int | None, quick: bool, out: Path) -> None:
+    effort = features.QUICK if quick else features.USUAL
+    with counted("frontier") as progress:
+        found = features.feature_study(dataset.value, Runs(out, jobs, progress), effort, methods, split.value)
+    page = features.markdown(found, command_line())
+    with undisturbed():
+        replace_file(out / "results.json", (json.dumps(plain(features.results(found, command_line()))) + "\n").encode())
+        replace_file(out / "README.md", page.encode())
+    console = Console()
+    table = Table("method", "ε", "images a round", "λ0", "test accuracy", box=None, header_style="bold", pad_edge=False)
+    for cell in found.cells:
+        accuracy = f"{np.mean(cell.accuracies):.3f} ({min(cell.accuracies):.3f}–{max(cell.accuracies):.3f})"
+        table.add_row(METHODS[cell.method].label, f"{cell.epsilon:g}", str(cell.per_round), f"{cell.step:g}", accuracy)
+    console.print(table)
+    console.print(f"Numbers and words: {escape(str(out))}", highlight=False)
 
 
 def _write(found: Frontier, out: Path) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gossamer import datasets
 from gossamer.algorithms import ldp_gradient_tracking
+from gossamer.algorithms.base import Algorithm
 from gossamer.cli import parse
 from gossamer.cli.settings import (
     DEFAULTS,
     DELTA,
+    IMAGE_NOISE,
+    IMAGE_STEP,
+    IMAGE_STEPS,
     OWN_STEP,
     PAPER_NOISE,
     PAPER_STEP,
@@ -25,10 +32,14 @@ from gossamer.cli.settings import (
     Where,
 )
 from gossamer.cli.watch import watched
+from gossamer.experiments.pictures import Pictures
+from gossamer.experiments.runs import epsilons
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import NAMES, Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
+from gossamer.schedules import Decay
 from gossamer.simulate import Record, simulate
+from gossamer.simulate.engine import setting_of
 from gossamer.streams import Stream, from_csv
 from gossamer.streams.csv import classes_in
 from gossamer.types import GossamerError
@@ -38,7 +49,7 @@ CSV_OPTIONS = ("target", "split_by", "categorical", "categories", "classes", "dr
 
 
 class Prepared(NamedTuple):
-    run: Callable[[], Record]
+    run: Callable[[Callable[[Record], None] | None], Record]  # with what keeps a record on the way
     said: list[str]  # what was decided that the user did not say
 
 
@@ -51,17 +62,20 @@ def prepared(given: Settings, before: Record | None) -> Prepared:
     # The paper's own settings break Assumption 4; they are run as published, and the run says so.
     published = settings.dataset is not None and settings.step is None and settings.noise is None and not private
     algorithm = ldp_gradient_tracking(
-        step=parse.step_schedule(settings.step or (PAPER_STEP if settings.dataset and not private else OWN_STEP)),
-        noise=None if private else parse.noise_schedule(settings.noise or PAPER_NOISE, network.m),
+        step=parse.step_schedule(settings.step or _usual_step(settings)),
+        noise=None if private else parse.noise_schedule(settings.noise or _paper_noise(settings), network.m),
         strict=settings.strict and not published,
     )
     mechanism = _mechanism(settings, network.m)
     if private:
         check_clip(model)
     steps, why = _steps(settings, stream)
+    if settings.images and not private:
+        why.append(cost(algorithm, network, stream, model, settings.gradient, steps))
 
-    def run_it() -> Record:
-        with watched(model.score) as callback:
+    def run_it(keep: Callable[[Record], None] | None) -> Record:
+        # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
+        with watched(model.score, None if private else keep) as callback:
             return simulate(
                 algorithm,
                 network,
@@ -79,6 +93,28 @@ def prepared(given: Settings, before: Record | None) -> Prepared:
     return Prepared(run_it, said + why)
 
 
+def _usual_step(settings: Settings) -> str:
+    if settings.dataset is None or settings.epsilon is not None:
+        return OWN_STEP
+    return IMAGE_STEP if settings.images else PAPER_STEP
+
+
+def _paper_noise(settings: Settings) -> str:
+    return IMAGE_NOISE if settings.images else PAPER_NOISE
+
+
+def cost(algorithm: Algorithm, network: Network, stream: Stream, model: Any, gradient: Any, steps: int) -> str:
+    """What exact noise of an algorithm's scales would cost, whatever it is, in a sentence."""
+    if model.clip is None:
+        return "ε = ∞: nothing bounds the gradient of a neural network; --clip C does."
+    if not isinstance(algorithm.noise, Decay) or not np.all(np.asarray(algorithm.noise.initial) > 0):
+        return "ε = ∞: there is no noise."
+    setting = setting_of(algorithm, network, stream, model, gradient, steps, model.size)
+    spent = max(math.inf if e is None else e for e in epsilons(Laplace(algorithm.noise).terms(setting), steps, 0.0))
+    unit = "a round's images" if model.clip.per == "round" else "one image"
+    return f"Exact noise of these scales would cost up to ε = {spent:.3g} in {steps} rounds, for {unit} of a learner."
+
+
 def resolved(settings: Settings) -> tuple[Settings, list[str]]:
     """With the gradient and the draw that go with the noise, where they were not given; and a sentence that says so."""
     source = settings.where == Where.source
@@ -89,7 +125,7 @@ def resolved(settings: Settings) -> tuple[Settings, list[str]]:
         )
     if source and settings.csv is None and settings.draw == Draw.random:
         raise GossamerError("--where source needs every record to be read once: use --draw once, or --where messages.")
-    gradient = settings.gradient or (Gradients.latest if source else Gradients.history)
+    gradient = settings.gradient or (Gradients.latest if source or settings.images else Gradients.history)
     draw = settings.draw or (Draw.once if source else Draw.random)
     chosen = [f"--gradient {gradient}"] * (settings.gradient is None)
     chosen += [f"--draw {draw}"] * (settings.draw is None and settings.csv is None)
@@ -119,9 +155,9 @@ def _steps(settings: Settings, stream: Stream) -> tuple[int, list[str]]:
         if private:
             check_rounds("--steps", settings.steps, stream)
         return settings.steps, []
-    full = full_rounds(stream)
-    if full >= STEPS or not (private or settings.gradient == Gradients.latest):
-        return STEPS, []
+    full, usual = full_rounds(stream), IMAGE_STEPS if settings.images else STEPS
+    if full >= usual or not (private or settings.gradient == Gradients.latest):
+        return usual, []
     return int(full), [f"{full:g} rounds, as many full ones as the data have; --steps asks for fewer."]
 
 
@@ -138,6 +174,11 @@ def check_delta(settings: Settings) -> None:
 
 
 def check_clip(model: Model) -> None:
+    if hasattr(model, "device") and model.clip is None:
+        raise GossamerError(
+            "--epsilon without --clip: nothing bounds the gradient of a neural network, so no privacy can be proved; "
+            "give --clip C, such as --clip 1."
+        )
     if isinstance(model, RidgeRegression) and model.clip is None:
         raise GossamerError(
             "--model ridge without --clip: nothing bounds the gradient of a square, so no privacy can be proved; "
@@ -180,14 +221,18 @@ def for_budget(settings: Settings, learners: int, horizon: float | None) -> Mech
 def parts(settings: Settings) -> tuple[Stream, Model, Network]:
     """What there is to learn from, what is learnt, and who talks to whom."""
     if settings.dataset is None and settings.csv is None:
-        raise GossamerError("nothing to learn from: give the dataset 'mushrooms', or --csv FILE --target COLUMN.")
+        raise GossamerError(
+            "nothing to learn from: give a dataset, mushrooms, mnist or cifar10, or --csv FILE --target COLUMN."
+        )
     if settings.dataset is not None and settings.csv is not None:
         raise GossamerError(f"two things to learn from, {settings.dataset} and {settings.csv}: give one.")
-    if not 0 <= settings.l2 < math.inf:
-        raise GossamerError(f"--l2 {settings.l2:g}: expected a finite number ≥ 0.")
+    if not 0 <= settings.ridge < math.inf:
+        raise GossamerError(f"--l2 {settings.ridge:g}: expected a finite number ≥ 0.")
     own_graph = None if settings.graph is None or settings.graph in NAMES else read_network(settings.graph)
     learners = settings.learners or (own_graph.m if own_graph is not None else 10)
-    stream, model = _from_csv(settings, learners) if settings.csv is not None else _mushrooms(settings, learners)
+    check_network_options(settings)
+    of = _from_csv if settings.csv is not None else from_images if settings.images else _mushrooms
+    stream, model = of(settings, learners)
     default = "paper" if stream.learners == 10 else "random"
     return stream, model, read_network(settings.graph or default, stream.learners)
 
@@ -208,7 +253,52 @@ def _mushrooms(settings: Settings, learners: int) -> tuple[Stream, Model]:
     if settings.model not in (None, Kind.logistic):
         raise GossamerError(f"--model {settings.model}: the mushrooms have two classes; use logistic.")
     shape: Any = {"draw": settings.draw, "split": settings.split, "rows": settings.rows}
-    return datasets.mushrooms(learners, settings.seed, **shape), LogisticRegression(settings.l2, _clip(settings))
+    return datasets.mushrooms(learners, settings.seed, **shape), LogisticRegression(settings.ridge, _clip(settings))
+
+
+def check_network_options(settings: Settings) -> None:
+    if settings.images:
+        return
+    for option in ("norm", "stem", "device", "bf16", "clip_per"):
+        if getattr(settings, option) != getattr(DEFAULTS, option):
+            raise GossamerError(f"--{option.replace('_', '-')} is for mnist and cifar10: leave it out.")
+    if settings.model in (Kind.resnet18, Kind.cnn):
+        raise GossamerError(f"--model {settings.model} is for mnist and cifar10: leave it out.")
+
+
+def check_torch(device: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise GossamerError("neural networks need torch: install the extra, pip install 'gossamer-learning[nn]'.")
+    try:
+        importlib.import_module("torch").device(device)
+    except RuntimeError:
+        raise GossamerError(f"--device {device}: expected cpu, cuda, or one such as cuda:1.") from None
+
+
+def from_images(settings: Settings, learners: int) -> tuple[Stream, Any]:
+    """MNIST or CIFAR-10, and the network that learns it."""
+    for option in (*(o for o in CSV_OPTIONS if o != "per_round"), "rows"):
+        if getattr(settings, option) != getattr(DEFAULTS, option):
+            raise GossamerError(f"--{option.replace('_', '-')} is not for images: leave it out.")
+    kind = settings.model or Kind.resnet18
+    if kind not in (Kind.resnet18, Kind.cnn):
+        raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
+    if kind == Kind.cnn and (settings.norm or settings.stem):
+        raise GossamerError("--norm and --stem are for --model resnet18: leave them out.")
+    check_torch(settings.device)
+    problem = Pictures(
+        str(settings.dataset), split=settings.split, net=str(kind), norm=settings.norm or "batch",
+        stem=settings.stem or "imagenet", device=settings.device, amp=settings.bf16,
+    )  # fmt: skip
+    read = datasets.mnist if settings.dataset == "mnist" else datasets.cifar10
+    draw: Any = {"draw": settings.draw, "split": settings.split, "per_round": settings.per_round or 40}
+    clip = _clip(settings)
+    if clip is not None:
+        mixes = kind == Kind.resnet18 and problem.norm == "batch"
+        clip = replace(clip, per=settings.clip_per or ("round" if mixes else "record"))  # type: ignore[arg-type]
+    elif settings.clip_per is not None:
+        raise GossamerError(f"--clip-per {settings.clip_per} goes with --clip: give a length, or leave it out.")
+    return read(learners, settings.seed, **draw), problem.network_model(clip, settings.ridge)
 
 
 def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
@@ -228,9 +318,9 @@ def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:
             "leave --learners out."
         )
     if kind is Kind.softmax:
-        return stream, SoftmaxRegression(classes, settings.l2, _clip(settings))
+        return stream, SoftmaxRegression(classes, settings.ridge, _clip(settings))
     model = LogisticRegression if kind is Kind.logistic else RidgeRegression
-    return stream, model(settings.l2, _clip(settings))
+    return stream, model(settings.ridge, _clip(settings))
 
 
 def csv_arguments(settings: Settings, learners: int) -> dict[str, Any]:
@@ -244,7 +334,7 @@ def csv_arguments(settings: Settings, learners: int) -> dict[str, Any]:
         "target": settings.target,
         "learners": learners,
         "split_by": settings.split_by,
-        "per_round": settings.per_round,
+        "per_round": settings.per_round or 1,
         "categorical": settings.categorical,
         "categories": parse.column_categories(settings.categories),
         "classes": named,

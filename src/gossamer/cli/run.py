@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 from matplotlib.figure import Figure
@@ -35,6 +37,9 @@ from gossamer.simulate import Record
 from gossamer.simulate.record import replace_file, write_json
 from gossamer.types import GossamerError
 
+ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
+NEURAL = {"accuracy": "test accuracy", "train_accuracy": "training accuracy", "consensus_error": "‖θ−θ̄‖"}
+
 
 def run(
     dataset: Dataset | None = typer.Argument(None, help="The built-in data to learn from."),
@@ -46,10 +51,11 @@ def run(
     classes: options.Classes = None,
     drop: options.Drop = [],  # noqa: B006
     range_: options.Range = [],  # noqa: B006
-    per_round: options.PerRound = 1,
+    per_round: options.PerRound = None,
     model: options.Model = None,
-    l2: options.L2 = 1e-2,
+    l2: options.L2 = None,
     clip: options.Clip = None,
+    clip_per: options.ClipPer = None,
     learners: options.Learners = None,
     steps: int | None = typer.Option(
         None, min=1, help="Rounds [default: 2000; a private run or --gradient latest ends with the data]."
@@ -93,6 +99,10 @@ def run(
         None,
         help="A new folder for record, numbers and picture [default: gossamer-run, if no --json or --plot].",
     ),
+    norm: options.Normalisation = None,
+    stem: options.FirstLayer = None,
+    device: options.Device = "cpu",
+    bf16: options.Bf16 = False,
     resume: Path | None = typer.Option(None, help="Go on with the stopped run in this folder; --steps may extend it."),
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
@@ -102,6 +112,7 @@ def run(
     gossamer run mushrooms --step 1,0.8 --steps 5000            within the paper's assumptions
     gossamer run mushrooms --epsilon 8 --where source --rows l1 private, with a proved budget
     gossamer run --csv visits.csv --target ill --split-by hospital --categorical ward
+    gossamer run mnist --device cuda --bf16                     the paper's second experiment
     gossamer run --resume gossamer-run                          go on after ctrl-C
     """
     settings = Settings(
@@ -135,6 +146,11 @@ def run(
         split=split.value,
         seed=seed,
         evaluate_every=evaluate_every,
+        clip_per=clip_per.value if clip_per else None,
+        norm=norm.value if norm else None,
+        stem=stem.value if stem else None,
+        device=device,
+        bf16=bf16,
     )
     before = None
     if resume is not None:
@@ -152,9 +168,10 @@ def run(
     run_it, said = prepared(settings, before)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
     try:
-        record = run_it()
+        folder = out or made
+        record = run_it(None if folder is None else lambda so_far: _checkpoint(so_far, settings, folder))
     except BaseException:
-        if made is not None:
+        if made is not None and not any(made.iterdir()):
             made.rmdir()
         raise
     out = out or made or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
@@ -187,21 +204,25 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
 
 def _show(console: Console, record: Record, delta: float, said: list[str]) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
-    titles = [record.config["score"], "‖θ−θ*‖", "F(θ)−F(θ*)", *_privacy_titles(record, delta)]
+    columns = NEURAL if "train_accuracy" in (record.learners.dtype.names or ()) else ERRORS
+    first, *others = columns.values()
+    titles = [first or record.config["score"], *others, *_privacy_titles(record, delta)]
     for name in titles:
         table.add_column(name, justify="right")
     names = record.config["stream"].get("names") or range(len(record.learners))
     for name, row, cost in zip(names, record.learners, _privacy_cells(record), strict=True):
-        numbers = (f"{row.accuracy:.4f}", f"{row.tracking_error:.4g}", f"{row.optimality_gap:.4g}")
+        numbers = _numbers(row, columns)
         table.add_row(escape(str(name)), *numbers, *cost)
-    last = record.history[-1]
-    mean = (f"{last.accuracy:.4f}", f"{last.tracking_error:.4g}", f"{last.optimality_gap:.4g}")
     table.add_section()
-    table.add_row("mean", *mean, "", style="bold")
+    table.add_row("mean", *_numbers(record.history[-1], columns), "", style="bold")
     console.print(table)
     claim = record.claim.replace("on source", "at the source")
     for sentence in (claim[0].upper() + claim[1:] + ".", *said, *record.notes):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
+
+
+def _numbers(row: Any, columns: Iterable[str]) -> list[str]:
+    return [f"{row[name]:.4f}" if name.endswith("accuracy") else f"{row[name]:.4g}" for name in columns]
 
 
 def _privacy_titles(record: Record, delta: float) -> list[str]:
@@ -228,6 +249,12 @@ def _picture(record: Record, delta: float) -> Figure:
         title = f"{record.config['title']}, {spent(record.epsilon[:, 0], delta)}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
     return figure
+
+
+def _checkpoint(record: Record, settings: Settings, folder: Path) -> None:
+    """What --resume needs, were the run to end here."""
+    replace_file(folder / "settings.json", write_json(asdict(settings)).encode())
+    record.save(folder / "record")
 
 
 def _keep(

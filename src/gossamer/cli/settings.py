@@ -12,8 +12,10 @@ from typing import get_origin, get_type_hints
 from gossamer.types import GossamerError
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
+IMAGE_STEP, IMAGE_NOISE, IMAGE_STEPS = "0.6,0.6", "0.01,0.51:0.6", 1500
 OWN_STEP, STEPS = "1,0.8", 2000
-DELTA = 1e-5
+DELTA, RIDGE = 1e-5, 1e-2
+IMAGES = ("mnist", "cifar10")
 
 
 class Law(enum.StrEnum):
@@ -34,12 +36,31 @@ class Rows(enum.StrEnum):
 
 class Dataset(enum.StrEnum):
     mushrooms = "mushrooms"
+    mnist = "mnist"
+    cifar10 = "cifar10"
 
 
 class Kind(enum.StrEnum):
     logistic = "logistic"
     softmax = "softmax"
     ridge = "ridge"
+    resnet18 = "resnet18"
+    cnn = "cnn"
+
+
+class Norm(enum.StrEnum):
+    batch = "batch"
+    group = "group"
+
+
+class Stem(enum.StrEnum):
+    imagenet = "imagenet"
+    cifar = "cifar"
+
+
+class Per(enum.StrEnum):
+    record = "record"
+    round = "round"
 
 
 class Gradients(enum.StrEnum):
@@ -70,10 +91,11 @@ class Settings:
     classes: str | None = None
     drop: list[str] = field(default_factory=list)
     range: list[str] = field(default_factory=list)
-    per_round: int = 1
+    per_round: int | None = None  # None: 1, or 40 images
     model: str | None = None
-    l2: float = 1e-2
+    l2: float | None = None  # None: 0.01, or 0 for neural networks
     clip: float | None = None
+    clip_per: str | None = None  # None: record, or round with BatchNorm
     learners: int | None = None
     steps: int | None = None
     graph: str | None = None
@@ -91,6 +113,18 @@ class Settings:
     split: str = Split.iid
     seed: int = 0
     evaluate_every: int | None = None
+    norm: str | None = None  # None: batch
+    stem: str | None = None  # None: imagenet
+    device: str = "cpu"
+    bf16: bool = False
+
+    @property
+    def images(self) -> bool:
+        return self.dataset in IMAGES
+
+    @property
+    def ridge(self) -> float:
+        return self.l2 if self.l2 is not None else 0.0 if self.images else RIDGE
 
 
 DEFAULTS = Settings()
@@ -116,17 +150,23 @@ def read_settings(folder: Path) -> Settings:
     """The settings that a run left in its folder; refuses what the command would not have written."""
     try:
         stored = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        settings = Settings(**{one.name: stored[one.name] for one in fields(Settings)})
+        settings = Settings(**{one.name: stored[one.name] for one in fields(Settings) if _expected(one.name, stored)})
         _check_types(settings)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GossamerError(f"--resume {folder}: no run of gossamer there; give its --out folder.") from None
     return settings
 
 
+def _expected(name: str, stored: dict[str, object]) -> bool:
+    """Whether a setting must be stored: those for images are not, in a folder of before there were any."""
+    return name in stored or name not in ("norm", "stem", "device", "bf16", "clip_per")
+
+
 def _check_types(settings: Settings) -> None:
     """ValueError where a stored setting is not of the kind that the command would have stored."""
     choices: dict[str, type[enum.StrEnum]] = {"law": Law, "where": Where, "rows": Rows}
     choices |= {"dataset": Dataset, "model": Kind, "gradient": Gradients, "draw": Draw, "split": Split}
+    choices |= {"norm": Norm, "stem": Stem, "clip_per": Per}
     for name, kind in get_type_hints(Settings).items():
         value = getattr(settings, name)
         if get_origin(kind) is list:

@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from gossamer.simulate import Progress
+from gossamer.simulate import Progress, Record
+
+KEPT_EVERY = 600.0  # seconds
 
 
 @contextmanager
@@ -27,8 +29,11 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextmanager
-def watched(score: str) -> Iterator[Any]:
-    """A callback that shows progress and, at ctrl-C, stops the run with nothing lost; a second one ends it at once."""
+def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterator[Any]:
+    """A callback that shows progress and, at ctrl-C, stops the run with nothing lost; a second one ends it at once.
+
+    Every ten minutes `keep` is given the record so far: that is what is left after a crash.
+    """
     interrupted = False
 
     def interrupt(*_: object) -> None:
@@ -47,10 +52,10 @@ def watched(score: str) -> Iterator[Any]:
     )
     task = bar.add_task("rounds", total=None, speed="", error="")
     started: list[float] = []
-    shown = 0.0
+    shown, kept = 0.0, time.monotonic()
 
     def callback(progress: Progress) -> bool:
-        nonlocal shown
+        nonlocal shown, kept
         now = time.monotonic()
         if not started:
             started.extend([now, progress.t])
@@ -58,8 +63,13 @@ def watched(score: str) -> Iterator[Any]:
         if now - shown > 0.1 or progress.t == progress.steps:
             shown, last = now, progress.last
             speed = (progress.t - started[1]) / max(now - started[0], 1e-9)
-            error = f"‖θ−θ*‖ {last.tracking_error[0]:.3g}  {score} {last.accuracy[0]:.3f}"
+            known = last.tracking_error[0] == last.tracking_error[0]  # not NaN
+            error = f"{score} {last.accuracy[0]:.3f}"
+            error = f"‖θ−θ*‖ {last.tracking_error[0]:.3g}  {error}" if known else error
             bar.update(task, total=progress.steps, completed=progress.t, speed=f"{speed:,.0f}/s", error=error)
+        if keep is not None and now - kept > KEPT_EVERY:
+            keep(progress.record())
+            kept = time.monotonic()
         return interrupted
 
     previous = signal.signal(signal.SIGINT, interrupt)

@@ -25,7 +25,7 @@ from gossamer import datasets
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING, Entry
 from gossamer.experiments.runs import PUBLISHED, Result, Runs, code_of, epsilons
-from gossamer.models import clip_l1
+from gossamer.models import Clip, clip_l1
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Laplace, Mechanism, simulated
 from gossamer.privacy.accountant import Terms
@@ -79,6 +79,10 @@ class Pictures:
         return read_network(self.graph, 10)
 
     def model(self, device: str | None = None) -> Any:
+        return self.network_model(clip_l1(self.clip, per="round"), 0.0, device)
+
+    def network_model(self, clip: Clip | None, l2: float, device: str | None = None) -> Any:
+        """The network as a model, which needs torch."""
         from gossamer.models import images  # torch is an extra
         from gossamer.models.torch import NeuralNetwork
 
@@ -92,12 +96,7 @@ class Pictures:
 
         name = "small CNN" if self.net == "cnn" else f"ResNet-18, {self.norm} norm, {self.stem} stem"
         return NeuralNetwork(
-            build,
-            shape=shape,
-            clip=clip_l1(self.clip, per="round"),
-            device=device or self.device,
-            amp=self.amp,
-            name=name,
+            build, shape=shape, clip=clip, l2=l2, device=device or self.device, amp=self.amp, name=name
         )
 
 
@@ -140,7 +139,10 @@ class PictureTask:
     def key(self) -> str:
         method = METHODS[self.method]
         said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": code_of(self.method)}
-        return hashlib.sha256(json.dumps(said | asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+        said |= asdict(self)
+        if isinstance(self.epsilon, float):
+            said |= {"epsilon": f"{self.epsilon:.9g}"}  # another machine may find another last digit
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
     def outcome(self) -> Result:
         """Accuracies on the way, and what exact noise of these scales would cost; a run that diverges says so."""

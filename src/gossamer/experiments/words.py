@@ -161,7 +161,9 @@ def _spread(values: list[float]) -> str:
 
 
 def budget(value: float) -> str:
-    """An ε as people write it: 0.5, 8, 632, 454,300."""
+    """An ε as people write it: 0.5, 8, 632, 454,300, 1.89e+11."""
+    if value >= 1e7:
+        return f"{value:.3g}"
     return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
 
 

@@ -93,7 +93,7 @@ class NeuralNetwork:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self.build()
-        row = torch.cat([_flat(p.detach()) for p in module.parameters()])
+        row = torch.cat([self.flat(p.detach()) for p in module.parameters()])
         return row.to(self.device, self.dtype).repeat(m, 1)
 
     def module(self, row: Any) -> nn.Module:
@@ -104,7 +104,7 @@ class NeuralNetwork:
             for p, part in zip(
                 module.parameters(), values.split([p.numel() for p in module.parameters()]), strict=True
             ):
-                p.copy_(_viewed(part, p))
+                p.copy_(self.viewed(part, p))
         return module
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Fleet:
@@ -120,18 +120,16 @@ class NeuralNetwork:
         x = x.reshape(len(x), *self.shape)
         return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
+    def flat(self, p: Tensor) -> Tensor:
+        """A parameter as it lies in a row: a convolution's channels last, where images' are."""
+        return p.permute(0, 2, 3, 1).reshape(-1) if self.channels_last and p.ndim == 4 else p.reshape(-1)
 
-def _flat(p: Tensor) -> Tensor:
-    """A parameter as it lies in a row: a convolution's channels last."""
-    return p.permute(0, 2, 3, 1).reshape(-1) if p.ndim == 4 else p.reshape(-1)
-
-
-def _viewed(part: Tensor, p: Tensor) -> Tensor:
-    """Part of a row, looked at as the parameter p."""
-    if p.ndim != 4:
-        return part.view(p.shape)
-    out, inside, height, width = p.shape
-    return part.view(out, height, width, inside).permute(0, 3, 1, 2)
+    def viewed(self, part: Tensor, p: Tensor) -> Tensor:
+        """Part of a row, looked at as the parameter p."""
+        if not self.channels_last or p.ndim != 4:
+            return part.view(p.shape)
+        out, inside, height, width = p.shape
+        return part.view(out, height, width, inside).permute(0, 3, 1, 2)
 
 
 class Fleet:
@@ -157,8 +155,8 @@ class Fleet:
             module = self.model.build().to(self.model.dtype)
         at = 0
         for p in module.parameters():
-            p.data = _viewed(self.theta[i, at : at + p.numel()], p)
-            p.grad = _viewed(self.grad[i, at : at + p.numel()], p)
+            p.data = self.model.viewed(self.theta[i, at : at + p.numel()], p)
+            p.grad = self.model.viewed(self.grad[i, at : at + p.numel()], p)
             at += p.numel()
         return module
 
@@ -217,7 +215,7 @@ class Fleet:
             y = torch.cat([kept[i][1] for kept in self._rounds])
             detached = {name: p.detach() for name, p in named.items()}
             for part, target in zip(x.split(64), y.split(64), strict=True):
-                rows = torch.cat([vmap(_flat)(g) for g in each(detached, part, target).values()], dim=1)
+                rows = torch.cat([vmap(self.model.flat)(g) for g in each(detached, part, target).values()], dim=1)
                 self.grad[i] += (rows * _shrinks(rows, clip)).sum(dim=0) / len(x)
 
     @torch.no_grad()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from gossamer.report.curves import plain_axes
 from gossamer.types import Array
@@ -26,7 +28,7 @@ def draw_bands(
     xlabel: str = "rounds",
     dashed: Mapping[str, str] | None = None,
     logx: bool = False,
-    logy: bool = True,
+    yscale: Literal["log", "linear", "logit"] = "log",
 ) -> Figure:
     """`curves` by label: (x, one row of values for each seed). The first is drawn on top and thicker.
 
@@ -40,17 +42,26 @@ def draw_bands(
         of = dashed.get(label, label)
         colour = COLOURS[(solid.index(of) if of in solid else k) % len(COLOURS)]
         mean, low, high = rows.mean(axis=0), *np.quantile(rows, [LOW, HIGH], axis=0)
-        shown = np.where(mean > 0, mean, np.nan) if logy else mean
-        style = "--" if label in dashed else ("-", "-.", ":")[solid.index(label) // 6 % 3]
+        shown = np.where(mean > 0, mean, np.nan) if yscale == "log" else mean
+        before = [other for other in curves if dashed.get(other) == of]  # of one colour: dashed, then dotted
+        style = (
+            ("--", ":")[before.index(label) % 2] if label in dashed else ("-", "-.", ":")[solid.index(label) // 6 % 3]
+        )
         axes.plot(
             x, shown, style, color=colour, linewidth=2.4 if k == 0 else 1.4, label=label, zorder=3 if k == 0 else 2
         )
         if len(rows) > 1:
-            axes.fill_between(x, np.maximum(low, 1e-300) if logy else low, high, color=colour, alpha=0.13, linewidth=0)
+            low = np.maximum(low, 1e-300) if yscale == "log" else low
+            axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     if logx:
         axes.set_xscale("log")
-    if logy:
-        axes.set_yscale("log")
+    axes.set_yscale(yscale)
+    if yscale == "logit":  # shares: 0.9 and 0.99 as far apart as 0.1 and 0.5
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_yticks([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995])
+        lows, highs = zip(*((rows.min(), rows.max()) for _, rows in curves.values()), strict=True)
+        axes.set_ylim(max(0.9 * min(lows), 0.01), 1 - 0.8 * (1 - min(max(highs), 0.999)))
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     figure.suptitle("\n".join(textwrap.wrap(title, 110)), x=0.01, ha="left", fontsize=10)

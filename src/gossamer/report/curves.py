@@ -17,7 +17,7 @@ ERRORS = {
     "optimality_gap": ("excess loss, mean F(θᵢ) − F(θ*)", "#b9770e"),
     "consensus_error": ("disagreement, mean ‖θᵢ − θ̄‖", "#7d8a97"),
 }
-QUALITY = "#196f3d"
+QUALITY, TRAINING = "#196f3d", "#7d8a97"
 FEW_DECADES = 2.5  # up to here 2 and 5 of every decade have room for a label, too
 
 
@@ -32,6 +32,7 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
     _log_axis(errors)
     errors.set_title("Errors", loc="left", fontsize=10)
     errors.legend(frameon=False, fontsize=8)
+    _each_learner(quality, history)
     quality.plot(history["t"], history["accuracy"], color=QUALITY, linewidth=1.8)
     quality.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
     _label_end(quality, float(history["t"][-1]), float(history["accuracy"][-1]))
@@ -43,6 +44,16 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
         lines = [line for sentence in caption for line in textwrap.wrap(sentence, 150)]
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#555555", parse_math=False)
     return figure
+
+
+def _each_learner(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
+    """Where a history has them: every learner's accuracy, thin, and the mean on training records, dashed."""
+    if "train_accuracy" not in history:
+        return
+    axes.plot(history["t"], history["learners_accuracy"], color=QUALITY, linewidth=0.6, alpha=0.35)
+    axes.plot(history["t"], history["train_accuracy"], "--", color=TRAINING, linewidth=1.4, label="on training records")
+    axes.plot([], [], color=QUALITY, label="on test records; thin: every learner")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def spent(epsilon: NDArray[Any], delta: float = 0.0) -> str:

@@ -22,7 +22,7 @@ from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Sett
 from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
-from gossamer.simulate.metrics import metrics_of
+from gossamer.simulate.metrics import Tested, metrics_of
 from gossamer.simulate.record import LEARNER, Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
@@ -79,7 +79,7 @@ def simulate(
     metrics = metrics_of(model, stream)
     notes += metrics.notes
     memory: Any = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    if hasattr(metrics, "watch"):
+    if isinstance(metrics, Tested):
         metrics.watch(memory)
     rows = kind.rows(network, algorithm.mixes)
     if "W" in algorithm.mixes and network.one_way:
@@ -367,7 +367,7 @@ def _config(
         "horizon": privacy.horizon if isinstance(privacy, Mechanism) else None,
         "seed": int(seed),
         "evaluate_every": int(every),
-    }
+    } | ({"tensors": True} if hasattr(model, "device") else {})
 
 
 def _resumed(

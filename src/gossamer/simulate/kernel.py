@@ -33,35 +33,45 @@ def _unit(word, other, FIRST: tl.constexpr, GAUSSIAN: tl.constexpr):
     return drawn
 
 
+@triton.jit
+def _added(top, rest, weights, value, TOP: tl.constexpr, REST: tl.constexpr):
+    """One more column of the matrix, times one more row of values, on both parts of the result."""
+    top += tl.load(weights + tl.arange(0, TOP))[:, None] * value[None, :]
+    rest += tl.load(weights + TOP + tl.arange(0, REST))[:, None] * value[None, :]
+    return top, rest
+
+
 @triton.jit(do_not_specialize=["seed"])
 def _advance(
     x_at, g_at, m_at, n, x_stride, g_stride, seed,
-    X: tl.constexpr, G: tl.constexpr, NOISE: tl.constexpr, ROWS: tl.constexpr, GAUSSIAN: tl.constexpr,
-    BLOCK: tl.constexpr,
+    X: tl.constexpr, G: tl.constexpr, NOISE: tl.constexpr, TOP: tl.constexpr, REST: tl.constexpr,
+    GAUSSIAN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < n
     x_stride, g_stride = tl.cast(x_stride, tl.int64), tl.cast(g_stride, tl.int64)  # rows lie far apart
-    row = tl.arange(0, ROWS)
-    after = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
-    for j in tl.static_range(X):
+    ROWS: tl.constexpr = TOP + REST
+    top, rest = tl.zeros((TOP, BLOCK), dtype=tl.float32), tl.zeros((REST, BLOCK), dtype=tl.float32)
+    for j in range(X):
         value = tl.load(x_at + j * x_stride + at, mask=inside, other=0.0)
-        after += tl.load(m_at + j * ROWS + row)[:, None] * value[None, :]
-    for j in tl.static_range(G):
+        top, rest = _added(top, rest, m_at + j * ROWS, value, TOP, REST)
+    for j in range(G):
         value = tl.load(g_at + j * g_stride + at, mask=inside, other=0.0)
-        after += tl.load(m_at + (X + j) * ROWS + row)[:, None] * value[None, :]
-    for q in tl.static_range((NOISE + 3) // 4):
+        top, rest = _added(top, rest, m_at + (X + j) * ROWS, value, TOP, REST)
+    for q in range((NOISE + 3) // 4):
         at32 = at.to(tl.uint32)
         zero = at32 * 0
         a, b, c, d = tl.philox(seed, at32, zero + q, zero, zero)
-        weights = m_at + (X + G + 4 * q) * ROWS + row  # rows of zeros follow the last
-        after += tl.load(weights)[:, None] * _unit(a, b, True, GAUSSIAN)[None, :]
-        after += tl.load(weights + ROWS)[:, None] * _unit(b, a, False, GAUSSIAN)[None, :]
-        after += tl.load(weights + 2 * ROWS)[:, None] * _unit(c, d, True, GAUSSIAN)[None, :]
-        after += tl.load(weights + 3 * ROWS)[:, None] * _unit(d, c, False, GAUSSIAN)[None, :]
+        weights = m_at + (X + G + 4 * q) * ROWS  # rows of zeros follow the last
+        top, rest = _added(top, rest, weights, _unit(a, b, True, GAUSSIAN), TOP, REST)
+        top, rest = _added(top, rest, weights + ROWS, _unit(b, a, False, GAUSSIAN), TOP, REST)
+        top, rest = _added(top, rest, weights + 2 * ROWS, _unit(c, d, True, GAUSSIAN), TOP, REST)
+        top, rest = _added(top, rest, weights + 3 * ROWS, _unit(d, c, False, GAUSSIAN), TOP, REST)
     tl.debug_barrier()  # a warp must not overwrite what another has still to read
-    wide = row[:, None] * x_stride + at[None, :]
-    tl.store(x_at + wide, after, mask=(row < X)[:, None] & inside[None, :])
+    row = tl.arange(0, TOP)[:, None]
+    tl.store(x_at + row * x_stride + at[None, :], top, mask=inside[None, :])
+    row = TOP + tl.arange(0, REST)[:, None]
+    tl.store(x_at + row * x_stride + at[None, :], rest, mask=(row < X) & inside[None, :])
 
 
 def advance(x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
@@ -70,11 +80,14 @@ def advance(x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
     Rows of numbers that start at multiples of 16 are read fastest.
     """
     noise = matrix.shape[1] - len(x) - len(grad)
-    rows = triton.next_power_of_2(len(x))
+    top = 1 << (len(x).bit_length() - 1)  # tiles have powers of two: 20 rows are 16 and 4
+    rest = triton.next_power_of_2(max(len(x) - top, 1))
+    rows = top + rest
     padded = torch.zeros(len(x) + len(grad) + -(-noise // 4) * 4, rows, dtype=torch.float32, device=x.device)
     padded[: matrix.shape[1], : len(x)] = matrix.T
     n = x.shape[1]
     _advance[(triton.cdiv(n, BLOCK),)](
         x, grad, padded, n, x.stride(0), grad.stride(0), seed,
-        X=len(x), G=len(grad), NOISE=noise, ROWS=rows, GAUSSIAN=law == "gaussian", BLOCK=BLOCK, num_warps=WARPS,
+        X=len(x), G=len(grad), NOISE=noise, TOP=top, REST=rest, GAUSSIAN=law == "gaussian",
+        BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip

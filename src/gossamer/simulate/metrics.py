@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gossamer.models import Model, Objective
-from gossamer.records import Population
+from gossamer.records import Population, Table
 from gossamer.simulate.record import LEARNER
 from gossamer.streams import Stream
 from gossamer.types import Array, GossamerError
 
 
-def metrics_of(model: Model, stream: Stream) -> Metrics | NeuralMetrics:
-    if hasattr(model, "device"):
-        return NeuralMetrics(model, stream)
+def metrics_of(model: Model, stream: Stream) -> Metrics | Tested:
+    if hasattr(model, "device") or getattr(stream, "test", None) is not None:
+        return Tested(model, stream)
     return Metrics(model, stream.population)
 
 
@@ -54,23 +55,25 @@ class Metrics:
         return _mean(t, learners)
 
 
-class NeuralMetrics:
-    """Evaluates learners of a neural network: no optimum is known, but what they predict on data they never saw is.
+class Tested:
+    """Evaluates learners by what they predict on records they never saw; no optimum is looked for.
 
-    `accuracy` is on the stream's test records where it has any, `train_accuracy` on a fixed sample of the others.
+    For neural networks, which have none that could be found, and wherever a stream has test records. `accuracy` is on
+    those, `train_accuracy` on a fixed sample of the others.
     """
 
     SAMPLE = 2000
 
     def __init__(self, model: Any, stream: Stream) -> None:
-        self._model, self.size, self.optimum = model, model.size, np.full(1, np.nan)
+        table, self._model = stream.table, model
+        self.size = model.size if hasattr(model, "size") else table.columns * model.outputs
+        self.optimum = np.full(1, np.nan)
         self._fleet: Any = None
-        table = stream.table
         test = getattr(stream, "test", None)
         sample = self.SAMPLE if test is None else min(self.SAMPLE, len(test))
         chosen = np.random.default_rng(0).permutation(len(table))[:sample]
-        self._train = table.rows[chosen], table.labels[chosen]
-        self._test = self._train if test is None else (test.rows, test.labels)
+        self._train = replace(table, rows=table.rows[chosen], labels=table.labels[chosen])
+        self._test = self._train if test is None else test
         self.notes = (
             [] if test is not None else ["Accuracy is on a sample of the training records: there are no others."]
         )
@@ -80,34 +83,50 @@ class NeuralMetrics:
         self._fleet = fleet
 
     def learners(self, theta: Any, t: int) -> np.recarray[Any, Any]:
-        wild = ~np.isfinite([float(row.abs().max()) for row in theta])
+        wild = ~np.isfinite([float(abs(row).max()) for row in theta])
         if wild.any():
             raise GossamerError(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite at round {t}; "
                 "use a smaller step, or clip gradients."
             )
-        found = np.recarray(len(theta), dtype=NEURAL)
+        found = np.recarray(len(theta), dtype=TESTED)
         found.tracking_error = found.optimality_gap = np.nan
-        found.consensus_error = (theta - theta.mean(0)).norm(dim=1).cpu().numpy()
-        found.parameter_norm = theta.norm(dim=1).cpu().numpy()
-        for name, (rows, labels) in (("accuracy", self._test), ("train_accuracy", self._train)):
-            right = self._fleet.predictions(theta, rows).cpu().numpy() == labels
-            found[name] = right.mean(axis=1)
+        found.consensus_error, found.parameter_norm = _lengths(theta - theta.mean(0)), _lengths(theta)
+        found.accuracy, found.train_accuracy = self._right(theta, self._test), self._right(theta, self._train)
         return found
+
+    def _right(self, theta: Any, table: Table) -> Array:
+        """The share of records that each learner predicts right."""
+        if hasattr(self._model, "device"):
+            right: Array = (self._fleet.predictions(theta, table.rows).cpu().numpy() == table.labels).mean(axis=1)
+            return right
+        everyone = Population(table, np.full(len(table), 1 / len(table)))
+        return Objective(self._model, everyone).evaluate(theta)[1]
 
     @staticmethod
     def mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return _mean(t, learners)
+        return _mean(t, learners, each=("accuracy", "train_accuracy"))
 
 
-NEURAL = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
+def _lengths(rows: Any) -> Array:
+    if hasattr(rows, "cpu"):
+        found: Array = rows.norm(dim=1).cpu().numpy()
+        return found
+    return np.asarray(np.linalg.norm(rows, axis=1))
 
 
-def _mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-    """One row of a history."""
+TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
+
+
+def _mean(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()) -> np.recarray[Any, Any]:
+    """One row of a history; what is named in `each` is kept learner by learner as well."""
     names = learners.dtype.names or ()
-    row = np.recarray(1, dtype=np.dtype([("t", "i8"), *((name, "f8") for name in names)]))
+    fields = [("t", "i8"), *((name, "f8") for name in names)]
+    own = [(f"learners_{name}", "f8", (len(learners),)) for name in each]
+    row = np.recarray(1, dtype=np.dtype([*fields, *own]))
     row.t = t
+    for name in each:
+        row[f"learners_{name}"] = learners[name]
     for name in names:
         row[name] = learners[name].mean()
     row.setflags(write=False)

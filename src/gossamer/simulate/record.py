@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import importlib
 import io
 import json
 import os
@@ -38,8 +40,9 @@ class Record:
     t         rounds done; `config["steps"]` were asked for
     state     the algorithm's state arrays by name, one row per learner: "theta", and for Algorithm 1 "s" and "z"
     history   one row per evaluation, means over the learners: t, tracking_error ‖θ_i − θ*‖, optimality_gap
-              F(θ_i) − F(θ*), consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); record.history.accuracy[-1]
-    learners  the same four numbers for each learner at the end
+              F(θ_i) − F(θ*), consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); record.history.accuracy[-1].
+              Of neural networks also train_accuracy, parameter_norm ‖θ_i‖, and both accuracies of every learner
+    learners  the same numbers for each learner at the end
     optimum   θ*, or NaN where F has none
     config    what was run, enough to refuse to go on with anything else
     notes     what a reader must know, such as a broken assumption
@@ -101,20 +104,34 @@ class Record:
             ],
         }
 
-    def save(self, path: str | Path) -> tuple[Path, Path]:
-        """Write PATH.npz, which is the record, and PATH.json: its numbers and configuration, for people and tools."""
+    def save(self, path: str | Path) -> tuple[Path, ...]:
+        """Write PATH.npz, which is the record, and PATH.json: its numbers and configuration, for people and tools.
+
+        The state of neural networks goes to PATH-ROUND.safetensors, which PATH.npz names: whenever a crash comes, the
+        state that it names is there.
+        """
         base = _base(Path(path))
         text = write_json(self.summary()).encode()
         arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
         if self.epsilon is not None:
             arrays["epsilon"] = self.epsilon
-        arrays |= {f"state.{name}": array for name, array in self.state.items()}
+        large = base.with_name(f"{base.name}-{self.t}.safetensors") if self.config.get("tensors") else None
+        if large is None:
+            arrays |= {f"state.{name}": array for name, array in self.state.items()}
+        else:
+            replace_file(large, _safetensors().save(dict(self.state), {"t": str(self.t)}))
+            arrays["tensors"] = np.frombuffer(large.name.encode(), dtype=np.uint8)
         arrays["summary"] = np.frombuffer(text, dtype=np.uint8)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         files = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
         for file, content in zip(files, (buffer.getvalue(), text), strict=True):
             replace_file(file, content)
+        if large is not None:
+            for other in large.parent.glob(f"{glob.escape(base.name)}-*.safetensors"):
+                if other != large:
+                    other.unlink(missing_ok=True)
+            return *files, large
         return files
 
     @classmethod
@@ -132,9 +149,13 @@ class Record:
                 )
             if about["t"] != arrays["history"]["t"][-1]:
                 raise ValueError("its last evaluation is not of its last round")
+            state = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
+            if "tensors" in arrays:
+                large = base.with_name(Path(arrays["tensors"].tobytes().decode()).name)
+                state = _safetensors().load(large.read_bytes())
             return cls(
                 t=int(about["t"]),
-                state={k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")},
+                state=state,
                 history=_with_fields(arrays["history"], HISTORY),
                 learners=_with_fields(arrays["learners"], LEARNER),
                 optimum=arrays["optimum"],
@@ -145,15 +166,16 @@ class Record:
             )
         except GossamerError:
             raise
-        except FileNotFoundError:
-            raise GossamerError(f"no run record {file}: give the path that save() was given.") from None
+        except FileNotFoundError as error:
+            missing = error.filename or file
+            raise GossamerError(f"no run record {missing}: give the path that save() was given.") from None
         except Exception as error:  # whatever a damaged file makes numpy, zipfile or json say
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
         figure = draw_curves(
-            {name: self.history[name] for name in HISTORY.names or ()},
+            {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
             title=self.config["title"],
             caption=[self.claim, *self.notes],
@@ -168,6 +190,13 @@ class Record:
             f"Record(t={self.t}, {self.config['score']}={last.accuracy:.4f}, tracking_error={last.tracking_error:.4g}, "
             f"{self.claim})"
         )
+
+
+def _safetensors() -> Any:
+    try:
+        return importlib.import_module("safetensors.numpy")
+    except ImportError:
+        raise GossamerError("the state of neural networks needs safetensors: install the extra `nn`.") from None
 
 
 def write_json(content: Mapping[str, Any]) -> str:

@@ -11,9 +11,11 @@ What is not there is downloaded once. Rows are bytes, one image each, channels f
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
+import math
 import os
 import sys
 import tarfile
@@ -25,7 +27,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.records import Table
+from gossamer.records import FeatureBounds, Table
+from gossamer.streams import scattering
 from gossamer.streams.stream import Draws, OnePass
 from gossamer.types import GossamerError, Integers
 
@@ -51,6 +54,8 @@ DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="
 
 Split = Literal["iid", "by-class"]
 Draw = Literal["random", "once"]
+Features = Literal["pixels", "scattering"]
+POOL = {1: 4, 3: 3}  # places along a side, for grey and coloured images
 
 
 def mnist(
@@ -60,14 +65,18 @@ def mnist(
     split: Split = "iid",
     per_round: int = 40,
     folder: str | Path | None = None,
+    features: Features = "pixels",
 ) -> Draws | OnePass:
     """Handwritten digits, 28 × 28 grey, `per_round` images a learner and round; stream.test has the 10 000 others.
 
     split="by-class" gives every learner a mixture of classes of its own, drawn from a Dirichlet law.
+    features="scattering" gives rows for a linear model (gossamer.streams.scattering) in place of bytes; they are found
+    once, in a minute or a few, and kept beside the images.
     """
     base = _folder(folder) / "mnist"
     files = [_unpacked(base / f"{name}.gz", sha, MNIST_PAGE) for name, sha in MNIST.items()]
     train, test = (_table(_idx(images, 16), _idx(labels, 8)) for images, labels in (files[:2], files[2:]))
+    train, test = _as(features, train, test, 1, 28, base)
     return _stream("mnist", train, test, learners, seed, draw, split, per_round)
 
 
@@ -78,6 +87,7 @@ def cifar10(
     split: Split = "iid",
     per_round: int = 40,
     folder: str | Path | None = None,
+    features: Features = "pixels",
 ) -> Draws | OnePass:
     """Ten kinds of things, 32 × 32 in colour, `per_round` images a learner and round; stream.test has 10 000 others."""
     base = _folder(folder) / "cifar10" / "cifar-10-batches-bin"
@@ -85,7 +95,33 @@ def cifar10(
         _unpack_archive(_download(CIFAR10_PAGE), base)
     batches = [_checked(base / name, sha) for name, sha in CIFAR10.items()]
     train, test = (_cifar(b"".join(part)) for part in (batches[:5], batches[5:]))
+    train, test = _as(features, train, test, 3, 32, base)
     return _stream("cifar10", train, test, learners, seed, draw, split, per_round)
+
+
+def _as(features: Features, train: Table, test: Table, channels: int, side: int, base: Path) -> tuple[Table, Table]:
+    """The images as features, where these are asked for; rows of norm 1, whatever the image."""
+    if features == "pixels":
+        return train, test
+    if features != "scattering":
+        raise GossamerError(f"features={features!r}: expected 'pixels' or 'scattering'.")
+    n = channels * scattering.MAPS * POOL[channels] ** 2 + 1
+    bounds = FeatureBounds(math.sqrt(n), 1.0, 1.0)
+    rows = np.concatenate([train.rows, test.rows])
+    code = Path(scattering.__file__).read_bytes()
+    digest = hashlib.sha256(rows.tobytes() + code + str(POOL).encode()).hexdigest()[:16]
+    kept = base / f"scattering-{digest}.npy"
+    try:
+        found = np.load(kept, allow_pickle=False)
+    except (OSError, ValueError):
+        found = scattering.scattered(rows, channels, side, POOL[channels])
+        buffer = io.BytesIO()
+        np.save(buffer, found)
+        with contextlib.suppress(GossamerError):  # a folder that is only read is no reason to stop
+            _write(kept, buffer.getvalue())
+    parts = found[: len(train)], found[len(train) :]
+    made = [Table(x, y.labels, None, n, bounds=bounds) for x, y in zip(parts, (train, test), strict=True)]
+    return made[0], made[1]
 
 
 def _stream(

@@ -1,0 +1,122 @@
+"""`gossamer compare mnist|cifar10`: Figures 3 and 4, in one folder of numbers, pictures and words."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.cli import parse
+from gossamer.cli.output import save_picture
+from gossamer.cli.prepare import CSV_OPTIONS, check_torch
+from gossamer.cli.settings import DEFAULTS, Kind, Settings
+from gossamer.cli.watch import counted, undisturbed
+from gossamer.experiments import Runs, picture_words
+from gossamer.experiments.catalogue import METHODS
+from gossamer.experiments.pictures import (
+    PAPERS_METHODS,
+    QUICK,
+    USUAL,
+    PictureComparison,
+    Pictures,
+    compare_pictures,
+)
+from gossamer.experiments.words import budget, epsilon
+from gossamer.report.bands import draw_bands
+from gossamer.simulate.record import replace_file
+from gossamer.types import Array, GossamerError
+
+YLABELS = {"accuracy": "test accuracy, mean over the learners", "train_accuracy": "training accuracy, likewise"}
+APART = {"published": ", published step and noise", "published noise": ", published noise"}
+
+
+def compare_images(
+    settings: Settings, methods: str | None, steps: int | None, seeds: int | None, quick: bool, out: Path
+) -> None:
+    """Run, or go on with, the comparison, and write what it says."""
+    problem = _problem(settings, quick)
+    names = methods_of(methods, PAPERS_METHODS)
+    plan = QUICK if quick else USUAL
+    plan = replace(plan, steps=steps or plan.steps, seeds=seeds or plan.seeds)
+    plan = replace(plan, tuning_rounds=min(plan.tuning_rounds, plan.steps))
+    with counted("compare") as progress:
+        found = compare_pictures(problem, Runs(out, 1, progress), plan, names)  # one device: one run at a time
+    with undisturbed():
+        _write(found, out)
+    _show(found, out)
+
+
+def _problem(settings: Settings, quick: bool) -> Pictures:
+    for option in (*CSV_OPTIONS, "rows", "l2", "clip", "learners"):
+        if getattr(settings, option) != getattr(DEFAULTS, option):
+            raise GossamerError(f"--{option.replace('_', '-')} is not for comparing on images: leave it out.")
+    kind = settings.model or (Kind.cnn if quick else Kind.resnet18)
+    if kind not in (Kind.resnet18, Kind.cnn):
+        raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
+    check_torch(settings.device)
+    problem = Pictures(
+        str(settings.dataset), settings.split, settings.graph or "paper", str(kind), settings.norm or "batch",
+        settings.stem or "imagenet", device=settings.device, amp=settings.bf16,
+    )  # fmt: skip
+    problem.network()  # refuses here, before any work
+    return replace(problem, tested=500) if quick else problem
+
+
+def methods_of(text: str | None, usual: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(usual) if text is None else tuple(parse.names([text]))
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        raise GossamerError(f"--methods {text}: expected some of {', '.join(METHODS)}.")
+    return names
+
+
+def command_line() -> str:
+    return shlex.join(["gossamer", *sys.argv[1:]])
+
+
+def _write(found: PictureComparison, out: Path) -> None:
+    replace_file(out / "results.json", (json.dumps(picture_words.results(found, command_line())) + "\n").encode())
+    replace_file(out / "README.md", picture_words.markdown(found, command_line()).encode())
+    name = picture_words.NAMES[found.problem.data]
+    title = f"{name}, ResNet-18" if found.problem.net == "resnet18" else f"{name}, a small CNN"
+    title += (
+        f", {found.problem.split}, {found.problem.graph}: simulated noise of the scale that would cost "
+        f"ε = {budget(found.epsilon)} for a round's images; mean and range of {found.plan.seeds} seeds"
+    )
+    for quantity, file in picture_words.FILES.items():
+        figure = draw_bands(
+            curves_of(found, quantity), ylabel=YLABELS[quantity], title=title, dashed=_dashed(found), yscale="logit"
+        )
+        save_picture(figure, out / file)
+
+
+def _dashed(found: PictureComparison) -> dict[str, str]:
+    return {e.label + APART[e.which]: e.label for e in found.entries if e.which in APART}
+
+
+def curves_of(found: PictureComparison, name: str) -> dict[str, tuple[Array, Array]]:
+    curves = {}
+    for entry in found.entries:
+        if (curve := entry.curve(name)) is not None:
+            curves[entry.label + APART.get(entry.which, "")] = curve
+    return curves
+
+
+def _show(found: PictureComparison, out: Path) -> None:
+    console = Console()
+    table = Table("method", "step", "λ0", "test", "training", "ε", box=None, header_style="bold", pad_edge=False)
+    for which in ("best", *APART):
+        for entry in picture_words.ranking(found, which):
+            shown = [f"{picture_words.final(entry, name):.3f}" for name in picture_words.FILES]
+            table.add_row(escape(entry.label), which, f"{entry.step:.2g}", *shown, epsilon(entry))
+    console.print(table)
+    for sentence in picture_words.findings(found):
+        console.print(escape(sentence), highlight=False)
+    console.print(f"Numbers, pictures and words: {escape(str(out))}", highlight=False)

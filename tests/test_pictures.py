@@ -1,0 +1,219 @@
+"""Images from the command: runs that resume exactly, comparisons that go on, and what fixed features give."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.cli import watch
+from gossamer.cli.main import app
+from gossamer.experiments import features, picture_words
+from gossamer.experiments.catalogue import METHODS
+from gossamer.experiments.pictures import OURS, PicturePlan, Pictures, PictureTask, Runs, compare_pictures
+
+torch = pytest.importorskip("torch", reason="needs the extra `nn`")
+
+
+@pytest.fixture
+def data(folder, monkeypatch):
+    monkeypatch.setenv("GOSSAMER_DATA", str(folder))
+    for cached in (features._stream, __import__("gossamer.experiments.pictures", fromlist=["_stream"])._stream):
+        cached.cache_clear()
+    return folder
+
+
+RUN = ("run", "mnist", "--model", "cnn", "--per-round", 4, "--step", "0.05,0.8", "--noise", "0.01,0.51:0.6")
+
+
+def test_a_run_on_images_resumes_exactly(gossamer, data, tmp_path):
+    code, out, err = gossamer(*RUN, "--steps", 6, "--evaluate-every", 2, "--out", "whole")
+    assert code == 0, err
+    assert "test accuracy" in out
+    assert "ε = ∞: nothing bounds the gradient" in out.replace("\n", " ")
+    assert gossamer(*RUN, "--steps", 4, "--evaluate-every", 2, "--out", "part")[0] == 0
+    assert (tmp_path / "part" / "record-4.safetensors").exists()
+    code, out, err = gossamer("run", "--resume", "part", "--steps", 6)
+    assert code == 0, err
+    assert not (tmp_path / "part" / "record-4.safetensors").exists(), "what is no longer named is gone"
+    whole, part = (gs.Record.load(tmp_path / name / "record") for name in ("whole", "part"))
+    assert set(whole.state) == set(part.state) >= {"theta", "s", "z"}
+    for name in whole.state:
+        np.testing.assert_array_equal(whole.state[name], part.state[name])
+    np.testing.assert_array_equal(whole.history.learners_accuracy, part.history.learners_accuracy)
+    about = json.loads((tmp_path / "whole" / "record.json").read_text())
+    assert np.shape(about["history"]["learners_accuracy"]) == (4, 10), "every learner, at every evaluation"
+    assert np.shape(about["history"]["learners_train_accuracy"]) == (4, 10)
+
+
+def test_a_state_that_is_missing_is_named(gossamer, data, tmp_path):
+    assert gossamer(*RUN, "--steps", 2, "--out", "lost")[0] == 0
+    (tmp_path / "lost" / "record-2.safetensors").unlink()
+    code, _, err = gossamer("run", "--resume", "lost", "--steps", 3)
+    assert code != 0
+    assert "record-2.safetensors" in err
+    assert "Traceback" not in err
+
+
+def test_what_a_crash_leaves_can_be_resumed(gossamer, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "KEPT_EVERY", 0.0)
+    calls = []
+
+    saved = gs.Record.save
+
+    def save(self, path):
+        files = saved(self, path)
+        calls.append(self.t)
+        if self.t == 3:
+            raise SystemError  # as a crash would, right after
+        return files
+
+    monkeypatch.setattr(gs.Record, "save", save)
+    words = [str(w) for w in (*RUN, "--steps", 6, "--evaluate-every", 2, "--out", "crashed")]
+    with pytest.raises(SystemError):
+        app(words, standalone_mode=False)
+    assert calls == [1, 2, 3]
+    monkeypatch.setattr(gs.Record, "save", saved)
+    monkeypatch.setattr(watch, "KEPT_EVERY", 600.0)
+    assert gossamer("run", "--resume", "crashed")[0] == 0
+    assert gossamer(*RUN, "--steps", 6, "--evaluate-every", 2, "--out", "straight")[0] == 0
+    crashed, straight = (gs.Record.load(tmp_path / name / "record") for name in ("crashed", "straight"))
+    np.testing.assert_array_equal(crashed.theta, straight.theta)
+    np.testing.assert_array_equal(crashed.history.t, straight.history.t)
+
+
+def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
+    private = ("run", "mnist", "--per-round", 2, "--epsilon", 8, "--where", "source", "--steps", 2, "--clip", 1)
+    code, out, err = gossamer(*private, "--model", "cnn", "--law", "gaussian")
+    assert code == 0, err
+    assert out.count("           8") >= 10
+    assert "Private: exact gaussian noise at the source" in out
+    code, _, err = gossamer(*private, "--clip-per", "record")
+    assert code != 0
+    assert "BatchNorm" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "mushrooms", "--bf16"), "--bf16 is for mnist and cifar10"),
+        (("run", "mushrooms", "--model", "cnn"), "--model cnn is for mnist and cifar10"),
+        (("run", "mnist", "--model", "ridge"), "resnet18 or cnn"),
+        (("run", "mnist", "--model", "cnn", "--norm", "group"), "--norm and --stem are for --model resnet18"),
+        (("run", "mnist", "--rows", "l1"), "--rows is not for images"),
+        (("run", "mnist", "--device", "nowhere"), "expected cpu, cuda"),
+        (("run", "mnist", "--clip-per", "round"), "goes with --clip"),
+        (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--where", "source"), "give --clip C"),
+        (("compare", "mnist", "--l2", 0.1), "--l2 is not for comparing on images"),
+        (("compare", "mnist", "--epsilon", 3), "are not for images"),
+        (("compare", "mushrooms", "--device", "cuda"), "--device is for mnist and cifar10"),
+        (("frontier", "mnist", "--full"), "are not for images"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_a_sentence(gossamer, data, tmp_path, words, said):
+    code, _, err = gossamer(*words)
+    assert code != 0
+    assert said in err.replace("\n", " ")
+    assert "Traceback" not in err
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("gossamer-")]
+
+
+def test_a_comparison_goes_on_and_says_what_it_found(gossamer, data, tmp_path):
+    words = ("compare", "mnist", "--quick", "--steps", 3, "--seeds", 1, "--methods", f"{OURS},push_pull", "--out", "c")
+    code, _, err = gossamer(*words)
+    assert code == 0, err
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "c" / "runs").iterdir()}
+    page = (tmp_path / "c" / "README.md").read_text()
+    assert "Algorithm 1" in page
+    assert "At the same ε" in page
+    assert {"results.json", "test.png", "train.png"} <= {path.name for path in (tmp_path / "c").iterdir()}
+    found = json.loads((tmp_path / "c" / "results.json").read_text())
+    assert [(e["method"], e["which"]) for e in found["entries"]] == [
+        (OURS, "best"), ("push_pull", "best"), (OURS, "published noise"), ("push_pull", "published noise"),
+        (OURS, "published"), ("push_pull", "published"),
+    ]  # fmt: skip
+    for entry in found["entries"]:
+        (run,) = entry["runs"]
+        if entry["which"] == "best":
+            np.testing.assert_allclose(run["epsilon"], found["epsilon"], rtol=1e-4)
+        assert len(run["learners_accuracy"]) == 10
+    assert gossamer(*words)[0] == 0
+    assert kept == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "c" / "runs").iterdir()}
+
+
+def test_under_the_printed_noise_a_larger_step_costs_in_proportion(data):
+    """With L = ∞ every gradient is charged in full, so ε is λ0 times a constant."""
+    from gossamer.experiments.pictures import _terms
+    from gossamer.experiments.runs import epsilons
+
+    problem = Pictures("mnist", net="cnn", per_round=4)
+    one, three = (np.array(epsilons(_terms(problem, OURS, step, 50, "published"), 50, 0.0)) for step in (0.2, 0.6))
+    np.testing.assert_allclose(three / one, 3.0, rtol=1e-4)
+
+
+def test_a_last_digit_of_epsilon_does_not_run_anything_again():
+    task = PictureTask(Pictures("mnist"), OURS, 0.1, 0, 10, 10, 1885.4295984506397)
+    assert task.key() == replace(task, epsilon=np.nextafter(1885.4295984506397, 2e3).item()).key()
+    assert task.key() != replace(task, epsilon=1885.5).key()
+
+
+def test_a_run_that_diverges_says_so_and_the_comparison_goes_on(data, tmp_path):
+    problem = Pictures("mnist", net="cnn", per_round=4, clip=1e30, tested=10)
+    found = compare_pictures(problem, Runs(tmp_path, 1), PicturePlan(4, 1, 4, (1e30,)), (OURS,))
+    assert any(run["diverged"] for entry in found.entries for run in entry.runs)
+    assert any("iverge" in sentence for sentence in picture_words.findings(found))
+
+
+def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch):
+    stream = gs.datasets.mnist(5, 0, "once", per_round=4, features="scattering")
+    assert (np.linalg.norm(stream.table.rows, axis=1) <= 1).all()
+    assert stream.table.bounds.l2 == 1
+    from gossamer.streams import scattering
+
+    monkeypatch.setattr(scattering, "scattered", None)  # a second reading must not need it
+    again = gs.datasets.mnist(5, 0, "once", per_round=4, features="scattering")
+    np.testing.assert_array_equal(stream.table.rows, again.table.rows)
+    with pytest.raises(gs.GossamerError, match="expected 'pixels' or 'scattering'"):
+        gs.datasets.mnist(features="sift")
+
+
+def test_the_study_of_features_spends_what_it_says(data, tmp_path):
+    effort = features.Effort(1, (2,), (1.0, 4.0))
+    study = features.feature_study("mnist", Runs(tmp_path, 1), effort, (OURS, "dsgd"), budgets=(2.0, math.inf))
+    assert len(study.cells) == 4
+    for cell in study.cells:
+        (run,) = cell.runs
+        assert run["steps"] == 5, "ten images each, two a round"
+        if math.isfinite(cell.epsilon):
+            assert run["epsilon"] == pytest.approx(2.0, rel=1e-3)
+            # one image moves a mean of two by 2 c / 2 at most; the Gaussian mechanism's σ for that is known
+            assert run["noise"] == pytest.approx(_sigma(2.0, 1e-5) * 2 * features.CLIP / 2, rel=0.01)
+    assert METHODS["dsgd"].label in features.markdown(study, "a command")
+
+
+def _sigma(epsilon, delta):
+    """The analytic Gaussian mechanism's σ for a shift of 1 (Balle & Wang, ICML 2018), by bisection."""
+    from scipy.stats import norm
+
+    def spent(sigma):
+        a, b = 1 / (2 * sigma), epsilon * sigma
+        return norm.cdf(a - b) - math.exp(epsilon) * norm.cdf(-a - b)
+
+    low, high = 0.1, 100.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spent(middle) > delta else (low, middle)
+    return high
+
+
+def test_early_on_a_learners_weight_is_far_below_its_limit():
+    """Why a large λ0 blows up in the first rounds: Algorithm 1 divides by m [z_i]_i, which dips before it settles."""
+    network = gs.Network.paper()
+    own = network.m * network.own_weights(200)
+    assert own[0].min() == 10
+    assert own[:10].min() < 0.1
+    assert own[-1].min() > 0.3
