@@ -49,7 +49,7 @@ class Effort:
 
 
 QUICK = Effort(2, (200,), (64.0, 256.0))
-USUAL = Effort(3, (10, 50, 100, 200), (64.0, 128.0, 256.0, 512.0))
+USUAL = Effort(3, (10, 50, 100, 200), (64.0, 128.0, 256.0, 512.0, 1024.0))
 
 
 @dataclass(frozen=True)
