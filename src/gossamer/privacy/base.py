@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from gossamer.types import Array
@@ -29,3 +30,9 @@ class Boundary(Protocol):
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What leaves the learners on a private channel."""
         ...
+
+    def kept(self, t: int) -> dict[str, Array]:
+        """What it must know to go on from round t, by name, beside the rounds that were charged."""
+        ...
+
+    def go_on(self, kept: Mapping[str, Array]) -> None: ...

@@ -221,6 +221,9 @@ class Unproved:
     def kept(self, t: int) -> dict[str, Array]:
         return {}
 
+    def go_on(self, kept: Mapping[str, Array]) -> None:
+        pass
+
     def budget(self) -> None:
         return None
 

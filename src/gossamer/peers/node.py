@@ -1,0 +1,106 @@
+"""A party on a transport: says hello, sends what the journal holds, takes what comes, and goes on when all is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from gossamer.peers.party import Party
+from gossamer.peers.transport import Arrived, Transport
+from gossamer.peers.wire import Ack, Assembly, Frame, Hello, Part, Refusal, RefusedError, packed, parts_of, unpacked
+
+Hook = Callable[[str], None]
+
+
+class Node:
+    """Drives one party. `hook` is called at named moments, where tests end the process."""
+
+    def __init__(self, party: Party, transport: Transport, run: str, epoch: int, hook: Hook | None = None) -> None:
+        self._party, self._transport, self._run, self._epoch = party, transport, run, epoch
+        self._hook: Hook = hook or (lambda moment: None)
+        self._assemblies: dict[tuple[int, int, str], Assembly] = {}
+        self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
+
+    @property
+    def done(self) -> bool:
+        return self._party.finished and self._party.delivered
+
+    def greet(self) -> None:
+        party = self._party
+        hello = Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)
+        for j in sorted({*party.hears, *party.tells}):
+            self._transport.send(j, packed(Frame(hello)))
+        self.resend()
+
+    def resend(self) -> None:
+        """All that some listener may not have used; the same bytes as ever."""
+        for j in self._party.tells:
+            self._send_all(j)
+        self._hook("sent")
+
+    def _send_all(self, to: int) -> None:
+        for t, channel, payload in self._party.outgoing(to):
+            for frame in parts_of(t, channel, payload):
+                self._transport.send(to, packed(frame))
+
+    def turn(self, timeout: float) -> bool:
+        """One frame, and all that follows from it; False where none came."""
+        arrived = self._transport.receive(timeout)
+        if arrived is None:
+            return False
+        try:
+            self._take(arrived, unpacked(arrived.data))
+        except RefusedError as refusal:
+            self.refused[arrived.sender, refusal.reason] += 1
+            return True
+        while self._party.ready:
+            used = self._party.advance()
+            self._hook("committed")
+            self.resend()
+            for j in self._party.hears:
+                self._transport.send(j, packed(Frame(Ack(used))))
+        return True
+
+    def _take(self, arrived: Arrived, frame: Frame) -> None:
+        header, sender = frame.header, arrived.sender
+        if isinstance(header, Hello):
+            self._hello(sender, header)
+        elif isinstance(header, Part):
+            self._part(sender, header, bytes(frame.payload))
+        elif isinstance(header, Ack):
+            self._party.acknowledged(sender, header.round)
+        elif isinstance(header, Refusal):
+            raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
+
+    def _hello(self, sender: int, hello: Hello) -> None:
+        party = self._party
+        if hello.sender != sender:
+            raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
+        if sender not in party.hears and sender not in party.tells:
+            raise RefusedError("stranger", f"learner {sender} is no neighbour.")
+        if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
+            raise RefusedError(
+                "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
+            )
+        party.met(sender, hello.epoch, hello.round)
+        if sender in party.tells:
+            self._send_all(sender)
+
+    def _part(self, sender: int, part: Part, payload: bytes) -> None:
+        party = self._party
+        if sender not in party.hears:
+            raise RefusedError("stranger", f"learner {sender} is not heard here.")
+        if part.round < party.round:
+            self._transport.send(sender, packed(Frame(Ack(part.round))))  # it was used; the ack was lost
+            return
+        key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
+        if part.part == 0:
+            self._assemblies[key] = Assembly(length, party.dtype)
+        elif key not in self._assemblies:
+            raise RefusedError(
+                "parts", f"learner {sender} sent part {part.part} of a vector whose first part is missing."
+            )
+        whole = self._assemblies[key].add(part, payload)
+        if whole is not None:
+            del self._assemblies[key]
+            party.receive(sender, part.round, part.channel, whole)

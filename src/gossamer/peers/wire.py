@@ -1,0 +1,174 @@
+"""What goes over a link: small typed frames, checked before anything is made of them. Nothing is ever unpickled.
+
+    magic "GSMR"  version u16  length of the header u32  length of the payload u32  CRC-32 of both u32
+    header        MessagePack of one of the types below, at most 4 KiB
+    payload       raw little-endian numbers, at most 1 MiB; a longer vector comes in several parts
+
+All integers of the prefix are little-endian. Whoever reads knows from the prefix how much is to come, and refuses
+before it is allocated; a vector's size and kind are those that the run has, whatever a frame says.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gossamer.types import Array, GossamerError
+
+MAGIC, VERSION = b"GSMR", 1
+PREFIX = struct.Struct("<4sHIII")
+HEADER_LIMIT, PAYLOAD_LIMIT = 4096, 1 << 20
+
+Dtype = Literal["f8", "f4"]
+DTYPES: dict[Dtype, np.dtype[Any]] = {"f8": np.dtype("<f8"), "f4": np.dtype("<f4")}
+
+
+class RefusedError(GossamerError):
+    """A frame that is not accepted; `reason` is its short name, for logs, counters and the sender."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Hello(msgspec.Struct, tag="hello", forbid_unknown_fields=True, frozen=True):
+    """The first frame on a link: who speaks, in which run, in its how-manieth life, and from which round on."""
+
+    run: str
+    sender: int
+    epoch: int  # one more with every start of the process
+    round: int  # the oldest round that it may still send
+    size: int
+    dtype: Dtype
+
+
+class Part(msgspec.Struct, tag="part", forbid_unknown_fields=True, frozen=True):
+    """One piece of one channel's vector of one round; its numbers are the payload."""
+
+    round: int
+    channel: str
+    part: int
+    parts: int
+
+
+class Ack(msgspec.Struct, tag="ack", forbid_unknown_fields=True, frozen=True):
+    """The receiver has committed the round that used this one's messages: they need not be sent again."""
+
+    round: int
+
+
+class Refusal(msgspec.Struct, tag="refusal", forbid_unknown_fields=True, frozen=True):
+    """Why the other side will hear nothing more on this link."""
+
+    reason: str
+    sentence: str
+
+
+Header = Hello | Part | Ack | Refusal
+_decoder = msgspec.msgpack.Decoder(Header)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Frame(NamedTuple):
+    header: Header
+    payload: bytes | memoryview = b""
+
+
+def packed(frame: Frame) -> bytes:
+    header = _encoder.encode(frame.header)
+    if len(header) > HEADER_LIMIT or len(frame.payload) > PAYLOAD_LIMIT:
+        raise GossamerError(
+            f"a frame of {len(header)} + {len(frame.payload)} bytes: expected at most {HEADER_LIMIT} + "
+            f"{PAYLOAD_LIMIT}; send it in parts."
+        )
+    check = zlib.crc32(frame.payload, zlib.crc32(header))
+    return PREFIX.pack(MAGIC, VERSION, len(header), len(frame.payload), check) + header + bytes(frame.payload)
+
+
+def unpacked(data: bytes) -> Frame:
+    """The frame that `data` is, whole; RefusedError where it is not one."""
+    if len(data) < PREFIX.size:
+        raise RefusedError("short", f"a frame of {len(data)} bytes, expected at least {PREFIX.size}: it was cut off.")
+    magic, version, header_size, payload_size, check = PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise RefusedError(
+            "magic", f"a frame that begins with {magic!r}, expected {MAGIC!r}: this is no learner's message."
+        )
+    if version != VERSION:
+        raise RefusedError(
+            "version", f"a frame of version {version}, expected {VERSION}: run the same release everywhere."
+        )
+    if header_size > HEADER_LIMIT or payload_size > PAYLOAD_LIMIT:
+        raise RefusedError(
+            "oversize",
+            f"a frame that announces {header_size} + {payload_size} bytes, expected at most {HEADER_LIMIT} + "
+            f"{PAYLOAD_LIMIT}.",
+        )
+    if len(data) != PREFIX.size + header_size + payload_size:
+        raise RefusedError(
+            "length",
+            f"a frame of {len(data)} bytes that announces {PREFIX.size + header_size + payload_size}: it was cut "
+            "off, or something follows it.",
+        )
+    body = memoryview(data)[PREFIX.size :]
+    if zlib.crc32(body) != check:
+        raise RefusedError("checksum", "a frame whose checksum is wrong: it was damaged on the way.")
+    try:
+        header = _decoder.decode(body[:header_size])
+    except msgspec.MsgspecError as error:
+        raise RefusedError("header", f"a frame whose header cannot be read ({error}).") from None
+    if payload_size and not isinstance(header, Part):
+        raise RefusedError(
+            "payload", f"a {type(header).__name__.lower()} with {payload_size} bytes of payload, expected none."
+        )
+    return Frame(header, body[header_size:])
+
+
+def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
+    """A vector's bytes in frames of at most 1 MiB; an empty one is a frame, too."""
+    cut = [payload[k : k + PAYLOAD_LIMIT] for k in range(0, len(payload), PAYLOAD_LIMIT)] or [b""]
+    return [Frame(Part(round_, channel, k, len(cut)), piece) for k, piece in enumerate(cut)]
+
+
+def encoded(vector: Array, dtype: Dtype) -> bytes:
+    return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
+
+
+def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
+    """The numbers, as float64; RefusedError where one is not finite."""
+    found: Array = np.frombuffer(payload, dtype=DTYPES[dtype]).astype(float)
+    if not np.isfinite(found).all():
+        raise RefusedError("not finite", "a message with a number that is not finite: its sender's run has diverged.")
+    return found
+
+
+class Assembly:
+    """Puts the parts of one vector together, in order, into a buffer of the size that the run has."""
+
+    def __init__(self, size: int, dtype: Dtype) -> None:
+        self._bytes = size * DTYPES[dtype].itemsize
+        self._expected = max(1, -(-self._bytes // PAYLOAD_LIMIT))
+        self._buffer = bytearray()
+
+    def add(self, part: Part, payload: bytes | memoryview) -> bytes | None:
+        """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
+        at = len(self._buffer) // PAYLOAD_LIMIT
+        if part.parts != self._expected or part.part != at:
+            raise RefusedError(
+                "parts",
+                f"part {part.part} of {part.parts} of a vector, expected part {at} of {self._expected}: its size or "
+                "order is not this run's.",
+            )
+        wanted = min(PAYLOAD_LIMIT, self._bytes - len(self._buffer))
+        if len(payload) != wanted:
+            raise RefusedError(
+                "size", f"a part of {len(payload)} bytes, expected {wanted}: its vector is not of this run's size."
+            )
+        if part.part + 1 < self._expected:
+            self._buffer += payload
+            return None
+        return bytes(self._buffer) + bytes(payload)

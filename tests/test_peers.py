@@ -1,0 +1,326 @@
+"""Learners as parties of their own, on links within this process: the simulator's numbers, whatever the links do."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gossamer as gs
+from gossamer.experiments.catalogue import METHODS
+from gossamer.records import Batch, dense_table
+from gossamer.simulate.engine import Unproved
+from gossamer.streams.stream import OnePass
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.peers import wire
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.node import Node
+from gossamer.peers.party import Party
+from gossamer.peers.transport import Faults, Hub
+from gossamer.peers.wire import Frame, Hello, Part, RefusedError, packed, parts_of, unpacked
+
+STEPS, M, N = 30, 10, 4
+MODEL = gs.LogisticRegression(l2=0.1)
+
+
+class Noise:
+    """The same noise for the simulator and for the parties, each of which has its own row."""
+
+    def __init__(self, row=None):
+        self._row = row
+
+    def noise(self, channel, t, shape):
+        whole = np.random.default_rng([t, len(channel)]).laplace(size=(M, shape[1])) * 0.1
+        return whole if self._row is None else whole[[self._row]]
+
+
+def records(steps=STEPS):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(M, steps, N))
+    y = (X @ rng.normal(size=N) > 0).astype(float)
+    return OnePass(dense_table(X.reshape(-1, N), y.ravel()), list(np.arange(M * steps).reshape(M, -1)), 1)
+
+
+class Own:
+    """One learner's part of a stream."""
+
+    def __init__(self, stream, i):
+        self._stream, self._i, self.table = stream, i, stream.table
+
+    def arrivals(self, t):
+        batch = self._stream.arrivals(t)
+        mine = slice(int(batch.counts[: self._i].sum()), int(batch.counts[: self._i + 1].sum()))
+        return Batch(batch.rows[mine], batch.labels[mine], batch.counts[[self._i]])
+
+
+class Team:
+    """All parties of a run, one hub, and what a wire-tap saw."""
+
+    def __init__(self, folder, method="ldp_gradient_tracking", network=None, faults=None, steps=STEPS, seed=0):
+        self.folder, self.method, self.steps = folder, METHODS[method], steps
+        self.network, self.stream = network or gs.Network.paper_one_way(), records(steps)
+        self.payloads, self.crash_at, self.ended, self.rng = {}, None, 0, random.Random(seed)
+        self.hub = Hub(faults, seed, self.tapped)
+        self.nodes, self.parties, self.journals = {}, {}, {}
+        for i in range(M):
+            self.start(i)
+
+    def tapped(self, sender, to, data):
+        frame = unpacked(data)
+        if isinstance(frame.header, Part):
+            key = (sender, frame.header.round, frame.header.channel, frame.header.part)
+            self.payloads.setdefault(key, set()).add(bytes(frame.payload))
+
+    def start(self, i):
+        self.journals[i] = Journal(self.folder / f"{i}.db", "run", i, "settings", "process")
+        own = Own(self.stream, i)
+        memory = MODEL.memory(self.stream.table, "history", np.array([self.steps]))
+        self.parties[i] = Party(
+            i, self.method.build(0.3), self.network, own, memory, Unproved(Noise(i)), self.journals[i],
+            size=N, steps=self.steps,
+        )  # fmt: skip
+        self.nodes[i] = Node(self.parties[i], self.hub.of(i), "run", self.journals[i].epoch, self.hook)
+
+    def hook(self, moment):
+        if self.crash_at is not None:
+            self.crash_at -= 1
+            if self.crash_at <= 0:
+                self.crash_at = None
+                raise SystemError(moment)
+
+    def end(self, i):
+        self.journals[i].close()
+
+    def sweep(self):
+        """A frame for everyone, in any order; where nobody has one, all send again, as after a deadline."""
+        moved = False
+        for i in self.rng.sample(range(M), M):
+            try:
+                moved |= self.nodes[i].turn(0.0)
+            except SystemError:
+                self.ended += 1
+                self.end(i)
+                self.start(i)
+                self.nodes[i].greet()
+        if not moved:
+            for node in self.nodes.values():
+                node.resend()
+
+    def run(self, crashes=0, limit=20_000):
+        for node in self.nodes.values():
+            node.greet()
+        for turn in range(limit):
+            if all(node.done for node in self.nodes.values()):
+                assert self.ended == crashes, "the run was over before all crashes"
+                return np.concatenate([self.parties[i].state.theta for i in range(M)])
+            if self.ended < crashes and self.crash_at is None and turn % 4 == 3:
+                self.crash_at = self.rng.randrange(1, 4)
+            self.sweep()
+        raise AssertionError(f"still waiting: { {i: p.missing() for i, p in self.parties.items()} }")
+
+
+def simulated(method="ldp_gradient_tracking", network=None, steps=STEPS):
+    return gs.simulate(
+        METHODS[method].build(0.3), network or gs.Network.paper_one_way(), records(steps), model=MODEL,
+        privacy=Noise(), steps=steps, gradient="history",
+    ).theta  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parties_find_what_the_simulator_finds(tmp_path, method):
+    network = gs.Network.paper_one_way()
+    np.testing.assert_allclose(Team(tmp_path, method).run(), simulated(method, network), rtol=0, atol=1e-12)
+
+
+def test_bad_links_change_nothing(tmp_path):
+    team = Team(tmp_path, faults=Faults(lose=0.1, repeat=0.1, late=0.1, damage=0.05))
+    np.testing.assert_allclose(team.run(), simulated(), rtol=0, atol=1e-12)
+    reasons = {reason for node in team.nodes.values() for _, reason in node.refused}
+    assert "checksum" in reasons
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crashes_at_any_moment_send_nothing_twice_differently(tmp_path, seed):
+    """Also between the commit and the sending."""
+    team = Team(tmp_path, seed=seed, steps=60)
+    found = team.run(crashes=50)
+    np.testing.assert_allclose(found, simulated(steps=60), rtol=0, atol=1e-12)
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+    assert max(journal.epoch for journal in team.journals.values()) > 1
+    assert {key[:3] for key in team.payloads} >= {(i, t, "theta") for i in range(M) for t in range(60)}
+
+
+class Fresh:
+    """Noise that is never the same again, as exact noise is."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def noise(self, channel, t, shape):
+        return self._rng.laplace(size=shape)
+
+
+def test_with_noise_that_never_repeats_every_payload_is_still_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_peers.Noise", lambda i=None: Fresh(), raising=True)
+    team = Team(tmp_path, steps=40, seed=5)
+    team.run(crashes=30)
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+
+
+def test_a_journal_copied_back_in_time_is_refused(tmp_path):
+    team = Team(tmp_path, steps=20)
+    for node in team.nodes.values():
+        node.greet()
+    copied = None
+    for _ in range(10_000):
+        team.sweep()
+        if copied is None and team.parties[0].round == 4:
+            team.end(0)
+            shutil.copy(tmp_path / "0.db", tmp_path / "copy.db")
+            copied = True
+            team.start(0)
+            team.nodes[0].greet()
+        if team.parties[0].round >= 12:
+            break
+    team.end(0)
+    shutil.copy(tmp_path / "copy.db", tmp_path / "0.db")
+    for rest in ("0.db-wal", "0.db-shm"):
+        (tmp_path / rest).unlink(missing_ok=True)
+    team.start(0)
+    team.nodes[0].greet()
+    for _ in range(2000):
+        team.nodes[team.rng.randrange(1, M)].turn(0.0)
+    refused = {j for j, node in team.nodes.items() if (0, "old journal") in node.refused}
+    listeners = set(team.parties[0].tells)
+    assert refused >= listeners
+
+
+def test_the_outbox_stays_small(tmp_path):
+    team = Team(tmp_path, steps=40)
+    most = 0
+    for node in team.nodes.values():
+        node.greet()
+    for _ in range(10_000):
+        team.sweep()
+        most = max(most, *(len(journal.outbox()) for journal in team.journals.values()))
+        if all(node.done for node in team.nodes.values()):
+            break
+    assert 0 < most <= 2
+    assert all(not journal.outbox() for journal in team.journals.values())
+
+
+def party_of(tmp_path, i=0):
+    return Team(tmp_path).parties[i]
+
+
+def test_what_is_not_expected_is_refused_by_name(tmp_path):
+    team = Team(tmp_path)
+    party = team.parties[0]
+    sender, channel = party.missing()[0]
+    size = party.length(sender, 0, channel)
+    good = wire.encoded(np.zeros(size), "f8")
+    stranger = next(j for j in range(1, M) if j not in party.hears)
+    cases = {
+        "window": (sender, 7, channel, good),
+        "unexpected": (sender, 0, "gossip", good),
+        "size": (sender, 0, channel, good[:-8]),
+        "not finite": (sender, 0, "theta", wire.encoded(np.full(N, np.nan), "f8")),
+        "public": (sender, 0, "z", wire.encoded(np.full(M, 0.5), "f8")),
+    }
+    cases["unexpected "] = (stranger, 0, channel, good)
+    before = party.missing()
+    for reason, (who, t, name, payload) in cases.items():
+        with pytest.raises(RefusedError) as refused:
+            party.receive(who, t, name, payload)
+        assert refused.value.reason == reason.strip()
+        assert party.missing() == before
+    theta = wire.encoded(np.ones(N), "f8")
+    who = next(one.sender for one in before if one.channel == "theta")
+    party.receive(who, 0, "theta", theta)
+    with pytest.raises(RefusedError, match="drawn again"):
+        party.receive(who, 0, "theta", wire.encoded(np.full(N, 2.0), "f8"))
+
+
+def test_a_hello_of_somebody_else_is_refused(tmp_path):
+    team = Team(tmp_path)
+    node, party = team.nodes[0], team.parties[0]
+    neighbour = party.hears[0]
+    for hello in (
+        Hello("run", (neighbour + 1) % M, 1, 0, N, "f8"),
+        Hello("another", neighbour, 1, 0, N, "f8"),
+        Hello("run", neighbour, 1, 0, N + 1, "f8"),
+        Hello("run", neighbour, 1, 0, N, "f4"),
+    ):
+        team.hub.deliver(neighbour, 0, packed(Frame(hello)))
+    stranger = next(j for j in range(1, M) if j not in party.hears and j not in party.tells)
+    team.hub.deliver(stranger, 0, packed(Frame(Hello("run", stranger, 1, 0, N, "f8"))))
+    while node.turn(0.0):
+        pass
+    assert node.refused == {(neighbour, "forged"): 1, (neighbour, "run"): 3, (stranger, "stranger"): 1}
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_frame_are_refused(data):
+    with pytest.raises(RefusedError):
+        unpacked(data)
+
+
+@given(st.integers(0, 200), st.integers(1, 255), st.data())
+def test_a_frame_with_one_byte_changed_is_refused(round_, flip, data):
+    whole = packed(Frame(Part(round_, "theta", 0, 1), b"12345678"))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(RefusedError):
+        unpacked(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, 300_000])
+def test_long_vectors_come_in_parts(size):
+    vector = np.random.default_rng(0).normal(size=size)
+    frames = [unpacked(packed(frame)) for frame in parts_of(3, "s", wire.encoded(vector, "f8"))]
+    assembly, whole = wire.Assembly(size, "f8"), None
+    for frame in frames:
+        assert whole is None
+        assert len(frame.payload) <= wire.PAYLOAD_LIMIT
+        whole = assembly.add(frame.header, frame.payload)
+    np.testing.assert_array_equal(wire.decoded(whole, "f8"), vector)
+    for wrong in (Part(3, "s", 1, len(frames)), Part(3, "s", 0, len(frames) + 1)):
+        with pytest.raises(RefusedError, match="part"):
+            wire.Assembly(size, "f8").add(wrong, frames[0].payload)
+
+
+def test_a_journal_is_of_one_run_and_one_process(tmp_path):
+    journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
+    assert (tmp_path / "j.db").stat().st_mode & 0o077 == 0
+    with pytest.raises(gs.GossamerError, match="another process has it open"):
+        Journal(tmp_path / "j.db", "run", 0, "f", "power")
+    journal.commit(Snapshot(0, {"theta": np.ones((1, 3))}, np.zeros((1, 3)), 1), {"theta": b"abc"}, {2: (1, 5)})
+    with pytest.raises(gs.GossamerError, match="cannot be used"):
+        journal.commit(Snapshot(0, {"theta": np.zeros((1, 3))}, np.zeros((1, 3)), 1), {"theta": b"xyz"}, {})
+    assert journal.outbox() == {0: {"theta": b"abc"}}, "a round's bytes are written once"
+    journal.close()
+    for given_ in (("other", 0, "f"), ("run", 1, "f"), ("run", 0, "g")):
+        with pytest.raises(gs.GossamerError, match="give the journal of this run"):
+            Journal(tmp_path / "j.db", *given_, "process").close()
+    again = Journal(tmp_path / "j.db", "run", 0, "f", "process")
+    assert again.epoch > journal.epoch
+    assert again.latest().round == 0
+    np.testing.assert_array_equal(again.latest().state["theta"], np.ones((1, 3)))
+    assert again.heard() == {2: (1, 5)}
+    with pytest.raises(gs.GossamerError, match="expected 'process' or 'power'"):
+        Journal(tmp_path / "k.db", "run", 0, "f", "hope")
+
+
+def test_a_full_disk_stops_a_learner_before_it_sends(tmp_path):
+    team = Team(tmp_path)
+    team.journals[0]._db.execute("pragma max_page_count=1")
+    sent = len(team.payloads)
+    with pytest.raises(gs.GossamerError, match="nothing was sent"):
+        team.parties[0]._prepare(1, team.parties[0].state)
+    assert len(team.payloads) == sent
+    assert team.parties[0].round == 0
