@@ -316,8 +316,9 @@ def test_a_journal_is_of_one_run_and_one_process(tmp_path):
         Journal(tmp_path / "k.db", "run", 0, "f", "hope")
 
 
-def test_a_full_disk_stops_a_learner_before_it_sends(tmp_path):
-    team = Team(tmp_path)
+def test_a_full_disk_stops_a_learner_before_it_sends(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_peers.N", 3000)  # so that a round needs room
+    team = Team(tmp_path, steps=3)
     team.journals[0]._db.execute("pragma max_page_count=1")
     sent = len(team.payloads)
     with pytest.raises(gs.GossamerError, match="nothing was sent"):
