@@ -25,41 +25,62 @@ class Node:
     def done(self) -> bool:
         return self._party.finished and self._party.delivered
 
-    def greet(self) -> None:
+    @property
+    def hello(self) -> bytes:
+        """What is said first on a link, by either side."""
         party = self._party
-        hello = Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)
-        for j in sorted({*party.hears, *party.tells}):
-            self._transport.send(j, packed(Frame(hello)))
+        return packed(Frame(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)))
+
+    def greet(self) -> None:
+        for j in self._party.tells:
+            self._transport.send(j, self.hello)
+        for j in self._party.hears:
+            self._transport.reply(j, self.hello)
         self.resend()
 
     def resend(self) -> None:
         """All that some listener may not have used; the same bytes as ever."""
         for j in self._party.tells:
-            self._send_all(j)
+            self.send_all(j)
         self._hook("sent")
 
-    def _send_all(self, to: int) -> None:
+    def send_all(self, to: int) -> None:
+        """All that one listener may not have used."""
         for t, channel, payload in self._party.outgoing(to):
             for frame in parts_of(t, channel, payload):
                 self._transport.send(to, packed(frame))
 
     def turn(self, timeout: float) -> bool:
-        """One frame, and all that follows from it; False where none came."""
+        """The next frame that the transport has, and all that follows from it; False where none came."""
         arrived = self._transport.receive(timeout)
         if arrived is None:
             return False
+        self.take(arrived)
+        return True
+
+    def take(self, arrived: Arrived) -> RefusedError | None:
+        """A frame, and all that follows from it; the refusal, where it is one."""
         try:
             self._take(arrived, unpacked(arrived.data))
         except RefusedError as refusal:
             self.refused[arrived.sender, refusal.reason] += 1
-            return True
+            return refusal
         while self._party.ready:
             used = self._party.advance()
             self._hook("committed")
-            self.resend()
+            self.send_newest()
             for j in self._party.hears:
-                self._transport.send(j, packed(Frame(Ack(used))))
-        return True
+                self._transport.reply(j, packed(Frame(Ack(used))))
+        return None
+
+    def send_newest(self) -> None:
+        """What the round that was just committed sends."""
+        for j in self._party.tells:
+            for t, channel, payload in self._party.outgoing(j):
+                if t == self._party.round:
+                    for frame in parts_of(t, channel, payload):
+                        self._transport.send(j, packed(frame))
+        self._hook("sent")
 
     def _take(self, arrived: Arrived, frame: Frame) -> None:
         header, sender = frame.header, arrived.sender
@@ -84,14 +105,14 @@ class Node:
             )
         party.met(sender, hello.epoch, hello.round)
         if sender in party.tells:
-            self._send_all(sender)
+            self.send_all(sender)
 
     def _part(self, sender: int, part: Part, payload: bytes) -> None:
         party = self._party
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._transport.send(sender, packed(Frame(Ack(part.round))))  # it was used; the ack was lost
+            self._transport.reply(sender, packed(Frame(Ack(part.round))))  # it was used; the ack was lost
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.part == 0:

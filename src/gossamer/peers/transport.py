@@ -19,7 +19,13 @@ class Arrived(NamedTuple):
 class Transport(Protocol):
     """Carries whole frames. It may lose, repeat or delay them: whoever uses it sends again until it is acknowledged."""
 
-    def send(self, to: int, data: bytes) -> None: ...
+    def send(self, to: int, data: bytes) -> None:
+        """To a learner that hears this one."""
+        ...
+
+    def reply(self, to: int, data: bytes) -> None:
+        """Back to a learner that this one hears."""
+        ...
 
     def receive(self, timeout: float) -> Arrived | None:
         """The next frame, or None after `timeout` seconds."""
@@ -81,6 +87,8 @@ class InMemory:
 
     def send(self, to: int, data: bytes) -> None:
         self._hub.deliver(self._i, to, data)
+
+    reply = send
 
     def receive(self, timeout: float) -> Arrived | None:
         return self._hub.take(self._i, timeout)
