@@ -173,6 +173,7 @@ def test_source_noise_on_a_network_claims_its_budget_and_messages_claim_what_is_
     )  # fmt: skip
     assert run.claim.startswith("private")
     assert np.allclose(run.epsilon, 4.0, atol=0.05)
+    model = cnn(clip=gs.clip_l2(1.0), dtype=torch.float64)
     run = gs.simulate(
         gs.dsgd(decay(0.2, 0.6)), NET, stream_of_pictures(20, 2), model=model, steps=20, gradient="latest",
         privacy=gs.Gaussian(decay(5.0, 0.55), delta=1e-5),
@@ -240,8 +241,116 @@ def test_channels_last_is_another_order_of_the_same_numbers():
         memory = model.memory(stream.table, "latest", np.full(10, 5))
         memory.observe(stream.arrivals(0))
         theta = model.start(10, 3)
-        module = model.module(memory.gradient(theta)[2])  # a gradient looked at as a module's parameters
+        rows = model.canonical(memory.gradient(theta))
+        assert torch.equal(model.canonical(model.placed(rows)), rows)
+        module = model.module(rows[2])  # a gradient looked at as a module's parameters
         found.append([p.detach().numpy() for p in module.parameters()])
     assert not torch.equal(models[0].start(1, 3), models[1].start(1, 3))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("records", [1, 300])
+def test_what_is_clipped_keeps_below_c_over_millions_of_coordinates(norm, records):
+    """In float32, whose sums over so many numbers are off by a hundredth."""
+    from gossamer.models.torch import _shrinks
+
+    clip = (gs.clip_l1 if norm == 1 else gs.clip_l2)(1.0)
+    rows = torch.randn(2, 3_000_000) * 7
+    kept = (rows * _shrinks(rows, clip, records)).to(torch.float64)
+    sizes = torch.linalg.vector_norm(kept, norm, dim=1)
+    assert (sizes <= 1).all()
+    assert (sizes > 0.9999).all()
+
+
+def test_a_gradient_that_is_not_finite_is_clipped_to_nothing():
+    from gossamer.models.torch import _shrinks
+
+    rows = torch.tensor([[1.0, float("inf")], [3.0, 4.0]])
+    kept = torch.nan_to_num(rows * _shrinks(rows, gs.clip_l2(1.0)), nan=0.0)
+    assert kept[0].tolist() == [0.0, 0.0]
+    assert float(kept[1].norm()) == pytest.approx(1, abs=1e-5)
+
+
+def test_learners_that_have_no_more_records_go_on_with_those_they_have():
+    """Unequal lengths, all data so far: nobody's gradient becomes 0, and each round is clipped by itself."""
+    table = dense_table(np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 2.0)
+    order = [np.arange(0, 20), *(np.array([20 + k]) for k in range(9))]
+    model = NeuralNetwork(
+        lambda: OneOutput(4), shape=(4,), loss=binary_cross_entropy_with_logits, labels=torch.float64,
+        dtype=torch.float64, clip=gs.clip_l2(1e-3, per="round"),
+    )  # fmt: skip
+    stream = OnePass(table, order, 4)
+    memory = model.memory(table, "history", np.full(10, 20))
+    for t in range(5):
+        memory.observe(stream.arrivals(t))
+    sizes = memory.gradient(model.start(10, 0)).norm(dim=1)
+    assert (sizes > 1e-6).all()
+    np.testing.assert_allclose(sizes[1:].numpy(), 1e-3, rtol=1e-6)  # one round each, clipped; not a fifth of it
+    assert sizes[0] <= 1e-3
+
+
+def test_private_messages_need_float64_and_no_state_of_unknown_kind():
+    table, order, per_round = numbers()
+
+    class Remembers(OneOutput):
+        def __init__(self, n):
+            super().__init__(n)
+            self.register_buffer("seen", torch.zeros(n))
+
+    def run(build, dtype, privacy):
+        model = NeuralNetwork(
+            build, shape=(4,), loss=binary_cross_entropy_with_logits, labels=dtype, dtype=dtype,
+            clip=gs.clip_l1(1.0),
+        )  # fmt: skip
+        return gs.simulate(
+            gs.ldp_gradient_tracking(decay(0.1, 0.8)), NET, OnePass(table, order, per_round), model=model,
+            privacy=privacy, steps=3, gradient="latest",
+        )  # fmt: skip
+
+    with pytest.raises(gs.GossamerError, match="proved for states in float64"):
+        run(lambda: OneOutput(4), torch.float32, gs.Laplace.for_budget(8.0))
+    done = run(lambda: OneOutput(4), torch.float64, gs.Laplace.for_budget(8.0))
+    assert any("are not noised" in note for note in done.notes)
+    with pytest.raises(gs.GossamerError, match="may carry records"):
+        run(lambda: Remembers(4), torch.float32, gs.Laplace.for_budget(8.0, where="source"))
+
+
+def test_records_have_one_order_whatever_the_device_works_in(tmp_path):
+    """Channels last, as on a GPU: the record says the same as without."""
+    runs = []
+    for last in (False, True):
+        model = cnn(dtype=torch.float64)
+        model.channels_last = last
+        runs.append(
+            gs.simulate(
+                gs.ldp_gradient_tracking(decay(0.05, 0.8)),
+                NET,
+                stream_of_pictures(3, 5),
+                model=model,
+                steps=3,
+                gradient="latest",
+            )
+        )
+    np.testing.assert_allclose(runs[0].theta, runs[1].theta, atol=1e-10)
+
+
+def test_two_records_in_one_folder_do_not_touch_each_other(tmp_path):
+    def record(steps):
+        return gs.simulate(
+            gs.ldp_gradient_tracking(decay(0.05, 0.8)), NET, stream_of_pictures(3, 5), model=cnn(), steps=steps,
+            gradient="latest",
+        )  # fmt: skip
+
+    record(3).save(tmp_path / "mnist-private")
+    record(2).save(tmp_path / "mnist")
+    record(1).save(tmp_path / "mnist")
+    assert gs.Record.load(tmp_path / "mnist-private").t == 3
+    assert sorted(p.name for p in tmp_path.glob("*.safetensors")) == [
+        "mnist-1.safetensors",
+        "mnist-private-3.safetensors",
+    ]
+    (tmp_path / "mnist-1.safetensors").write_bytes((tmp_path / "mnist-private-3.safetensors").read_bytes())
+    with pytest.raises(gs.GossamerError, match="is not the state that was saved with it"):
+        gs.Record.load(tmp_path / "mnist")

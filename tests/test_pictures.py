@@ -112,6 +112,11 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
         (("compare", "mnist", "--epsilon", 3), "are not for images"),
         (("compare", "mushrooms", "--device", "cuda"), "--device is for mnist and cifar10"),
         (("frontier", "mnist", "--full"), "are not for images"),
+        (("compare", "mnist", "--quick", "--norm", "group"), "--norm and --stem are for --model resnet18"),
+        (("run", "mnist", "--per-round", 1), "BatchNorm, which needs two images"),
+        (("run", "mnist", "--device", "meta"), "expected cpu, cuda"),
+        (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--clip", 1), "noise at the source"),
+        (("budget", "mnist", "--clip", 1), "says what a run's noise would cost"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_a_sentence(gossamer, data, tmp_path, words, said):
@@ -217,3 +222,40 @@ def test_early_on_a_learners_weight_is_far_below_its_limit():
     assert own[0].min() == 10
     assert own[:10].min() < 0.1
     assert own[-1].min() > 0.3
+
+
+def test_a_device_that_is_not_there_is_no_divergence(gossamer, data, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    code, _, err = gossamer("compare", "mnist", "--quick", "--device", "cuda", "--methods", OURS, "--out", "c")
+    assert code != 0
+    assert "torch sees no GPU" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "c" / "runs").exists()
+
+
+def test_a_private_record_is_resumed_once(gossamer, data, tmp_path, monkeypatch):
+    words = ("run", "mnist", "--model", "cnn", "--per-round", 2, "--epsilon", 8, "--where", "source", "--clip", 1)
+    assert gossamer(*words, "--law", "gaussian", "--steps", 2, "--out", "p")[0] == 0
+    from gossamer.cli import run as command
+
+    def crash(*_):
+        raise SystemError
+
+    whole = command.prepared
+    monkeypatch.setattr(command, "prepared", lambda *given: whole(*given)._replace(run=crash))
+    with pytest.raises(SystemError):
+        app(["run", "--resume", "p", "--steps", "3"], standalone_mode=False)
+    monkeypatch.setattr(command, "prepared", whole)
+    code, _, err = gossamer("run", "--resume", "p", "--steps", 3)
+    assert code != 0
+    assert "a second time" in err.replace("\n", " ")
+
+
+def test_what_an_image_costs_is_said_by_arrival_where_images_come_again(gossamer, data):
+    said = gossamer(*RUN, "--steps", 2, "--clip", 1, "--out", "r")[1]
+    said = " ".join(said.split())
+    assert "for one arrival of an image" in said
+    said = gossamer(*RUN, "--steps", 2, "--clip", 1, "--draw", "once", "--out", "o")[1]
+    said = " ".join(said.split())
+    assert "for one image" in said

@@ -115,6 +115,11 @@ def budget(
         rows=rows.value,
         gradient=gradient.value if gradient else None,
     )
+    if given.images:
+        raise GossamerError(
+            f"gossamer budget is for the mushrooms and for CSV files: 'gossamer run {given.dataset} --clip C' says "
+            "what a run's noise would cost, and with --epsilon finds it."
+        )
     check_delta(given)
     settings, said = resolved(given)
     stream, what, network = parts_of(settings)

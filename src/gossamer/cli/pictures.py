@@ -15,7 +15,7 @@ from rich.table import Table
 
 from gossamer.cli import parse
 from gossamer.cli.output import save_picture
-from gossamer.cli.prepare import CSV_OPTIONS, check_torch
+from gossamer.cli.prepare import CSV_OPTIONS, check_cnn, check_torch
 from gossamer.cli.settings import DEFAULTS, Kind, Settings
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import Runs, picture_words
@@ -60,6 +60,7 @@ def _problem(settings: Settings, quick: bool) -> Pictures:
     kind = settings.model or (Kind.cnn if quick else Kind.resnet18)
     if kind not in (Kind.resnet18, Kind.cnn):
         raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
+    check_cnn(settings, str(kind))
     check_torch(settings.device)
     problem = Pictures(
         str(settings.dataset), settings.split, settings.graph or "paper", str(kind), settings.norm or "batch",

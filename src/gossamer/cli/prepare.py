@@ -109,9 +109,14 @@ def cost(algorithm: Algorithm, network: Network, stream: Stream, model: Any, gra
         return "ε = ∞: nothing bounds the gradient of a neural network; --clip C does."
     if not isinstance(algorithm.noise, Decay) or not np.all(np.asarray(algorithm.noise.initial) > 0):
         return "ε = ∞: there is no noise."
-    setting = setting_of(algorithm, network, stream, model, gradient, steps, model.size)
-    spent = max(math.inf if e is None else e for e in epsilons(Laplace(algorithm.noise).terms(setting), steps, 0.0))
-    unit = "a round's images" if model.clip.per == "round" else "one image"
+    try:
+        setting = setting_of(algorithm, network, stream, model, gradient, steps, model.size)
+        found = epsilons(Laplace(algorithm.noise).terms(setting), steps, 0.0)
+    except GossamerError as error:
+        return f"What exact noise of these scales would cost is not known: {error}"
+    spent = max(math.inf if e is None else e for e in found)
+    one = "one arrival of an image" if stream.rounds is None else "one image"
+    unit = "a round's images" if model.clip.per == "round" else one
     return f"Exact noise of these scales would cost up to ε = {spent:.3g} in {steps} rounds, for {unit} of a learner."
 
 
@@ -266,13 +271,20 @@ def check_network_options(settings: Settings) -> None:
         raise GossamerError(f"--model {settings.model} is for mnist and cifar10: leave it out.")
 
 
+def check_cnn(settings: Settings, kind: str) -> None:
+    if kind == Kind.cnn and (settings.norm or settings.stem):
+        raise GossamerError("--norm and --stem are for --model resnet18: leave them out.")
+
+
 def check_torch(device: str) -> None:
     if importlib.util.find_spec("torch") is None:
         raise GossamerError("neural networks need torch: install the extra, pip install 'gossamer-learning[nn]'.")
     try:
-        importlib.import_module("torch").device(device)
+        known = importlib.import_module("torch").device(device).type in ("cpu", "cuda")
     except RuntimeError:
-        raise GossamerError(f"--device {device}: expected cpu, cuda, or one such as cuda:1.") from None
+        known = False
+    if not known:
+        raise GossamerError(f"--device {device}: expected cpu, cuda, or one such as cuda:1.")
 
 
 def from_images(settings: Settings, learners: int) -> tuple[Stream, Any]:
@@ -283,8 +295,10 @@ def from_images(settings: Settings, learners: int) -> tuple[Stream, Any]:
     kind = settings.model or Kind.resnet18
     if kind not in (Kind.resnet18, Kind.cnn):
         raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
-    if kind == Kind.cnn and (settings.norm or settings.stem):
-        raise GossamerError("--norm and --stem are for --model resnet18: leave them out.")
+    check_cnn(settings, str(kind))
+    mixes = kind == Kind.resnet18 and settings.norm != "group"
+    if mixes and settings.per_round == 1:
+        raise GossamerError("--per-round 1 with BatchNorm, which needs two images or more: use --norm group, or more.")
     check_torch(settings.device)
     problem = Pictures(
         str(settings.dataset), split=settings.split, net=str(kind), norm=settings.norm or "batch",
@@ -294,7 +308,6 @@ def from_images(settings: Settings, learners: int) -> tuple[Stream, Any]:
     draw: Any = {"draw": settings.draw, "split": settings.split, "per_round": settings.per_round or 40}
     clip = _clip(settings)
     if clip is not None:
-        mixes = kind == Kind.resnet18 and problem.norm == "batch"
         clip = replace(clip, per=settings.clip_per or ("round" if mixes else "record"))  # type: ignore[arg-type]
     elif settings.clip_per is not None:
         raise GossamerError(f"--clip-per {settings.clip_per} goes with --clip: give a length, or leave it out.")

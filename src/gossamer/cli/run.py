@@ -38,6 +38,7 @@ from gossamer.simulate.record import replace_file, write_json
 from gossamer.types import GossamerError
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
+USED = "record.npz.resumed"
 NEURAL = {"accuracy": "test accuracy", "train_accuracy": "training accuracy", "consensus_error": "‖θ−θ̄‖"}
 
 
@@ -169,6 +170,8 @@ def run(
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
     try:
         folder = out or made
+        if before is not None and before.epsilon is not None and resume is not None:
+            (resume / "record.npz").replace(resume / USED)  # whoever resumes it again would release its state again
         record = run_it(None if folder is None else lambda so_far: _checkpoint(so_far, settings, folder))
     except BaseException:
         if made is not None and not any(made.iterdir()):
@@ -177,6 +180,8 @@ def run(
     out = out or made or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
     with undisturbed():
         written = _keep(record, settings, json_file, plot, out)
+        if out is not None:
+            (out / USED).unlink(missing_ok=True)
     console = Console()
     _show(console, record, delta_of(settings), said)
     console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
@@ -195,6 +200,11 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
             raise GossamerError(f"--resume goes on with the settings of {folder}: leave {option} out, or start anew.")
     if out is not None:
         raise GossamerError(f"--resume {folder} goes on in that folder: leave --out out.")
+    if (folder / USED).exists() and not (folder / "record.npz").exists():
+        raise GossamerError(
+            f"--resume {folder}: this private run was resumed before and did not come to an end; going on from the "
+            "same record would release its state a second time: start anew."
+        )
     record = Record.load(folder / "record")
     wanted = given.steps if given.steps is not None else record.config["steps"]
     if wanted <= record.t:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import shlex
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
@@ -151,6 +151,10 @@ def read_settings(folder: Path) -> Settings:
     try:
         stored = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         settings = Settings(**{one.name: stored[one.name] for one in fields(Settings) if _expected(one.name, stored)})
+        if (
+            "device" not in stored and settings.csv is None
+        ):  # of before there were images: the number of a CSV's records
+            settings = replace(settings, per_round=None)
         _check_types(settings)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise GossamerError(f"--resume {folder}: no run of gossamer there; give its --out folder.") from None

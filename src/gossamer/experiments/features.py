@@ -74,7 +74,12 @@ class FeatureTask:
         model = SoftmaxRegression(10, clip=clip_l2(CLIP) if private else None)
         algorithm = METHODS[self.method].build(self.step)
         steps = int((stream.room(2**40) // self.per_round).min())  # full rounds only
-        said: Result = {"diverged": False, "steps": steps}
+        if steps == 0:
+            least = int(stream.room(2**40).min())
+            raise GossamerError(
+                f"a learner has {least} images and a round takes {self.per_round}: use --split iid, or another seed."
+            )
+        said: Result = {"diverged": False, "steps": steps, "read": 10 * steps * self.per_round / len(stream.table)}
         noise = None
         if private:
             size = stream.table.columns * model.outputs
@@ -167,12 +172,12 @@ def markdown(study: FeatureStudy, command: str) -> str:
         "",
         f"    {command}        # version {__version__}",
         "",
-        f"Ten learners, Network.paper(), {study.split} split, every image read once; scattering features and a linear "
-        f"head; each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g}, Gaussian noise at the source; ε protects one image, "
-        f"at δ = {DELTA:g}. Test accuracy, mean over learners and {study.effort.seeds} seeds, in brackets "
-        "the least and the greatest seed; below it the images a round and λ0, which were chosen on another seed by the "
-        "accuracy on training images. That choice is not charged to ε. The noise is seeded, of the scale that the "
-        "budget asks for.",
+        f"Ten learners, Network.paper(), {study.split} split, no image read twice, {_read(study)}; scattering features "
+        f"and a linear head; each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g} (without noise not at all), Gaussian "
+        f"noise at the source; ε protects one image, at δ = {DELTA:g}. Test accuracy, mean over learners and "
+        f"{study.effort.seeds} seeds, in brackets the least and the greatest seed; below it the images a round and λ0, "
+        "which were chosen on another seed by the accuracy on training images. That choice is not charged to ε. The "
+        f"noise is seeded, of the scale that the budget asks for. {_edges(study)}",
         "",
         "| method | " + " | ".join(heads) + " |",
         "|---|" + "---|" * len(heads),
@@ -183,8 +188,25 @@ def markdown(study: FeatureStudy, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def _read(study: FeatureStudy) -> str:
+    shares = [run["read"] for cell in study.cells for run in cell.runs]
+    return f"{min(shares):.0%} to {max(shares):.0%} of all read in full rounds"
+
+
+def _edges(study: FeatureStudy) -> str:
+    """Where the grid ends at the best choice."""
+    rounds, grid = study.effort.rounds, study.effort.grid
+    ends = sum(c.per_round in (min(rounds), max(rounds)) or c.step in (min(grid), max(grid)) for c in study.cells)
+    return (
+        f"The grid was N in {', '.join(map(str, rounds))} and λ0 in {', '.join(f'{s:g}' for s in grid)}; {ends} of "
+        f"{len(study.cells)} choices lie at one of its ends, so more could be gained there."
+    )
+
+
 def _shown(cell: Cell) -> str:
     values = cell.accuracies
+    if any(run["diverged"] for run in cell.runs):
+        return "diverged"
     spread = f"**{np.mean(values):.3f}** ({min(values):.3f}–{max(values):.3f})"
     return f"{spread}<br>N = {cell.per_round}, λ0 = {cell.step:g}"
 

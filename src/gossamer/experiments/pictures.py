@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,8 @@ class PictureTask:
         method = METHODS[self.method]
         said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": code_of(self.method)}
         said |= asdict(self)
+        if Path(self.problem.graph).is_file():
+            said |= {"content": hashlib.sha256(Path(self.problem.graph).read_bytes()).hexdigest()}
         if isinstance(self.epsilon, float):
             said |= {"epsilon": f"{self.epsilon:.9g}"}  # another machine may find another last digit
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
@@ -155,9 +158,10 @@ class PictureTask:
             scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
             noise = simulated(scale, self.seed)
             said |= {"noise": [t.initial for t in terms], "epsilon": epsilons(terms, self.steps, 0.0)}
+        model = self.problem.model()  # a device that is not there is no divergence
         try:
             run = simulate(
-                algorithm, network, stream, model=self.problem.model(), privacy=noise,
+                algorithm, network, stream, model=model, privacy=noise,
                 steps=self.rounds, gradient="latest", evaluate_every=max(1, self.rounds // self.evaluations),
                 seed=self.seed,
             )  # fmt: skip

@@ -69,7 +69,8 @@ class NeuralNetwork:
         self.clip, self.l2, self.device, self.dtype = clip, l2, torch.device(device), dtype
         self.amp, self.remember, self.name = amp, remember, name
         sample = build()
-        self.size = sum(p.numel() for p in sample.parameters())
+        self._shapes = [tuple(p.shape) for p in sample.parameters()]
+        self.size = sum(map(math.prod, self._shapes))
         mixes = any(isinstance(layer, BATCH_NORMS) for layer in sample.modules())
         # Tensor cores want a pixel's channels side by side; torch's GroupNorm would turn them round at every layer.
         self.channels_last = mixes and self.device.type == "cuda"
@@ -79,13 +80,23 @@ class NeuralNetwork:
                 f"clip_l{clip.norm}(c, per='round'), which protects a whole round's batch."
             )
 
+        owners = {name.rpartition(".")[0] for name, _ in sample.named_buffers()}
+        norms = {name for name, layer in sample.named_modules() if isinstance(layer, BATCH_NORMS)}
+        self._unknown_buffers = sorted(owners - norms)
+
     def __str__(self) -> str:
-        return f"{self.name}, {self.size} parameters, l2={self.l2:g}, clip={self.clip}, {self.dtype}, amp={self.amp}"
+        about = f"{self.size} parameters, shape={self.shape}, l2={self.l2:g}, clip={self.clip}, {self.dtype}"
+        return f"{self.name}, {about}, amp={self.amp}, remember={self.remember}"
 
     def check_labels(self, labels: Array) -> None:
         pass
 
     def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+        if self._unknown_buffers:
+            raise GossamerError(
+                f"{self.name} has buffers in {', '.join(self._unknown_buffers)!r}, which may carry records from a "
+                "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
+            )
         return reach(math.inf, math.inf, None, self.clip, norm, self.name)
 
     def start(self, m: int, seed: int) -> Tensor:
@@ -104,8 +115,25 @@ class NeuralNetwork:
             for p, part in zip(
                 module.parameters(), values.split([p.numel() for p in module.parameters()]), strict=True
             ):
-                p.copy_(self.viewed(part, p))
+                p.copy_(part.view(p.shape))
         return module
+
+    def canonical(self, rows: Tensor) -> Tensor:
+        """Rows in the order of torch's own parameters, which records have, whatever order the device works in."""
+        return self._turned(rows, (0, 1, 4, 2, 3), lambda o, i, h, w: (o, h, w, i))
+
+    def placed(self, rows: Tensor) -> Tensor:
+        """The other way round."""
+        return self._turned(rows, (0, 1, 3, 4, 2), lambda o, i, h, w: (o, i, h, w))
+
+    def _turned(self, rows: Tensor, order: tuple[int, ...], lies: Callable[..., tuple[int, ...]]) -> Tensor:
+        if not self.channels_last:
+            return rows
+        parts = []
+        for part, shape in zip(rows.split([math.prod(s) for s in self._shapes], dim=1), self._shapes, strict=True):
+            turned = part.reshape(len(rows), *lies(*shape)).permute(order) if len(shape) == 4 else part
+            parts.append(turned.reshape(len(rows), -1))
+        return torch.cat(parts, dim=1)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Fleet:
         return Fleet(self, len(room), keep)
@@ -141,7 +169,10 @@ class Fleet:
         self.model, self.keep = model, keep
         self.theta, self.grad = (self._rows(m) for _ in range(2))
         self.modules = [self._module(i) for i in range(m)]
-        self._rounds: deque[list[tuple[Tensor, Tensor]]] = deque(maxlen=model.remember if keep == "history" else 1)
+        if len({id(module) for module in self.modules}) < m:
+            raise GossamerError(f"{model.name}: build() gives the same module again; let it make a new one every time.")
+        most = model.remember if keep == "history" else 1
+        self._kept: list[deque[tuple[Tensor, Tensor]]] = [deque(maxlen=most) for _ in range(m)]  # rounds with records
         self._replay: _Replay | None = None
 
     def _rows(self, m: int) -> Tensor:
@@ -162,37 +193,49 @@ class Fleet:
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
-        if not len(batch.labels) and self.keep == "history":
-            return
         x, y = self.model.inputs(batch.rows), self.model.targets(batch.labels)
         counts = batch.counts.tolist()
-        self._rounds.append(list(zip(x.split(counts), y.split(counts), strict=True)))
+        for kept, its_x, its_y in zip(self._kept, x.split(counts), y.split(counts), strict=True):
+            if len(its_y):  # who has nothing new goes on with what it has
+                kept.append((its_x, its_y))
 
     def gradient(self, theta: Tensor) -> Tensor:
         """Clipped mean gradients at each learner's row, plus the ridge's."""
         model, clip = self.model, self.model.clip
         self.theta.copy_(theta)
-        self.grad.zero_()
-        if clip is not None and clip.per == "record":
-            self._clipped_records(clip)
-        elif model.device.type == "cuda" and self.keep == "latest":
-            self._captured(self._rounds[-1])
-        else:
-            for kept in self._rounds:
-                self._backward(kept, 1 / len(self._rounds))
         found = self._rows(len(self.grad))
-        shrinks = _shrinks(self.grad, clip) if clip is not None and clip.per == "round" else self.grad.new_ones(1)
-        torch.mul(self.grad, shrinks, out=found)
+        if clip is not None and clip.per == "record":
+            self.grad.zero_()
+            self._clipped_records(clip)
+            found.copy_(self.grad)
+        elif self.keep == "latest":
+            self._mean_gradients([kept[-1] for kept in self._kept])
+            torch.mul(self.grad, 1.0 if clip is None else _shrinks(self.grad, clip), out=found)
+        else:
+            found.zero_()
+            for k in range(max(map(len, self._kept))):  # round by round, so that each is clipped by itself
+                self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
+                found += self.grad * (1.0 if clip is None else _shrinks(self.grad, clip))
+            found /= found.new_tensor([[len(kept)] for kept in self._kept])
+        if clip is not None:
+            found = torch.nan_to_num_(found, nan=0.0, posinf=0.0, neginf=0.0)  # ∞ · 0: clipped to nothing
         return found.add_(theta, alpha=model.l2) if model.l2 else found
 
-    def _losses(self, records: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
-        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
-            return [self.model.loss(module(x), y) for module, (x, y) in zip(self.modules, records, strict=True)]
+    def _mean_gradients(self, records: list[tuple[Tensor, Tensor] | None]) -> None:
+        """Every learner's mean gradient over its records, in its row; 0 for who has none."""
+        self.grad.zero_()
+        there = [pair for pair in records if pair is not None]
+        if self.model.device.type == "cuda" and self.keep == "latest":
+            self._captured(there)
+        else:
+            self._backward(records)
 
-    def _backward(self, records: list[tuple[Tensor, Tensor]], share: float) -> None:
-        """Adds every learner's mean gradient to its row."""
-        for loss in self._losses(records):
-            (loss * share).backward()
+    def _backward(self, records: Sequence[tuple[Tensor, Tensor] | None]) -> None:
+        for module, pair in zip(self.modules, records, strict=True):
+            if pair is not None:
+                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+                    loss = self.model.loss(module(pair[0]), pair[1])
+                loss.backward()
 
     def _captured(self, records: list[tuple[Tensor, Tensor]]) -> None:
         """The same as one CUDA graph, a stream for each learner: launches cost more than the work otherwise."""
@@ -211,12 +254,16 @@ class Fleet:
                     return self.model.loss(functional_call(m, (values, b), (x[None],)), y[None])
 
             each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
-            x = torch.cat([kept[i][0] for kept in self._rounds])
-            y = torch.cat([kept[i][1] for kept in self._rounds])
+            x, y = (torch.cat(each_) for each_ in zip(*self._kept[i], strict=True))
             detached = {name: p.detach() for name, p in named.items()}
+            total = torch.zeros(
+                self.model.size, dtype=torch.float64, device=x.device
+            )  # rounding must not move the mean
             for part, target in zip(x.split(64), y.split(64), strict=True):
                 rows = torch.cat([vmap(self.model.flat)(g) for g in each(detached, part, target).values()], dim=1)
-                self.grad[i] += (rows * _shrinks(rows, clip)).sum(dim=0) / len(x)
+                rows = torch.nan_to_num_(rows * _shrinks(rows, clip, len(x)), nan=0.0, posinf=0.0, neginf=0.0)
+                total += rows.sum(dim=0, dtype=torch.float64)
+            self.grad[i] = total / len(x)
 
     @torch.no_grad()
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
@@ -241,13 +288,21 @@ class Fleet:
     def go_on(self, kept: Any) -> None:
         for i, module in enumerate(self.modules):
             for name, buffer in module.named_buffers():
+                if f"buffer.{name}" not in kept:
+                    raise GossamerError(f"the record to resume has no buffer {name!r}: it is of another network.")
                 buffer.copy_(torch.from_numpy(np.array(kept[f"buffer.{name}"][i])))
 
 
-def _shrinks(rows: Tensor, clip: Clip) -> Tensor:
-    """(k, 1): by how much each row is scaled back."""
-    length = torch.stack([torch.linalg.vector_norm(row, clip.norm) for row in rows])  # of long rows, faster than dim=1
-    return (clip.c / length[:, None].clamp_min(1e-30)).clamp_max(1.0)
+def _shrinks(rows: Tensor, clip: Clip, records: int = 1) -> Tensor:
+    """(k, 1): by how much each row is scaled back, a little more than to c: what rounding adds must stay below c, too.
+
+    Norms are summed in float64: over millions of coordinates, float32 finds a norm of 1 where it is 1.01. A product
+    is rounded by 2^-24, and a mean of N such by 2^-24 of c, which is N/2 times that of what one record may move it.
+    """
+    length = torch.stack([torch.linalg.vector_norm(row, clip.norm, dtype=torch.float64) for row in rows])
+    rounding = torch.finfo(rows.dtype).eps
+    allowed = clip.c * (1 - (2 + records) * rounding - 1e-9)
+    return (allowed / length[:, None].clamp_min(1e-300)).clamp_max(1.0).to(rows.dtype)
 
 
 class _Replay:
@@ -260,7 +315,7 @@ class _Replay:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):  # what libraries allocate and choose at first use must not be captured
-                fleet._backward(self._records, 1.0)
+                fleet._backward(self._records)
         torch.cuda.current_stream().wait_stream(side)
         streams: list[Any] = [torch.cuda.Stream() for _ in fleet.modules]
         self._graph = torch.cuda.CUDAGraph()

@@ -60,8 +60,8 @@ def draw_bands(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_yticks([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995])
-        lows, highs = zip(*((rows.min(), rows.max()) for _, rows in curves.values()), strict=True)
-        axes.set_ylim(max(0.9 * min(lows), 0.01), 1 - 0.8 * (1 - min(max(highs), 0.999)))
+        shares = [share for _, rows in curves.values() for share in (rows.min(), rows.max())] or [0.1, 0.9]
+        axes.set_ylim(max(0.9 * min(shares), 0.01), 1 - 0.8 * (1 - min(max(shares), 0.999)))
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     figure.suptitle("\n".join(textwrap.wrap(title, 110)), x=0.01, ha="left", fontsize=10)

@@ -125,6 +125,8 @@ def simulate(
         kept |= memory.kept() if hasattr(memory, "kept") else {}
         kept |= {name: kind.array(value) for name, value in boundary.kept(t).items()}
         said, budget = (*notes, *boundary.notes(t)), boundary.budget()
+        if budget is not None and isinstance(kind, Torch):
+            said = (*said, "ε is of what is sent: running means and training accuracies in this record are not noised.")
         if budget is not None and stream.rounds is None:
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
         about = {**config, **boundary.description}
@@ -270,6 +272,12 @@ def _boundary(
 ) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
+    if privacy.where == "messages" and getattr(model, "dtype", None) is not None and model.dtype.itemsize < 8:  # type: ignore[attr-defined]
+        # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
+        raise GossamerError(
+            "noise on messages is proved for states in float64, and this model's are narrower: use "
+            "NeuralNetwork(…, dtype=torch.float64), or noise at the source."
+        )
     return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
 
 

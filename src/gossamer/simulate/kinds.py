@@ -60,11 +60,15 @@ class Torch:
         return self._tensor(off if isinstance(off, np.ndarray) else off.toarray())
 
     def array(self, value: Any) -> Array:
-        found: Array = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        if not hasattr(value, "detach"):
+            return np.asarray(value)
+        whole = value.ndim == 2 and value.shape[1] == self._model.size
+        found: Array = (self._model.canonical(value) if whole else value).detach().cpu().numpy()
         return found
 
     def back(self, value: Array) -> Any:
-        return self._tensor(value)
+        made = self._tensor(value)
+        return self._model.placed(made) if made.ndim == 2 and made.shape[1] == self._model.size else made
 
 
 def kind_of(model: Model) -> Numpy | Torch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import hashlib
 import importlib
 import io
 import json
@@ -119,19 +119,21 @@ class Record:
         if large is None:
             arrays |= {f"state.{name}": array for name, array in self.state.items()}
         else:
-            replace_file(large, _safetensors().save(dict(self.state), {"t": str(self.t)}))
-            arrays["tensors"] = np.frombuffer(large.name.encode(), dtype=np.uint8)
+            content = _safetensors().save(dict(self.state))
+            replace_file(large, content)
+            named = json.dumps([large.name, hashlib.sha256(content).hexdigest()])
+            arrays["tensors"] = np.frombuffer(named.encode(), dtype=np.uint8)
+        before = _named(base)
         arrays["summary"] = np.frombuffer(text, dtype=np.uint8)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        files = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
+        files: tuple[Path, ...] = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
         for file, content in zip(files, (buffer.getvalue(), text), strict=True):
             replace_file(file, content)
         if large is not None:
-            for other in large.parent.glob(f"{glob.escape(base.name)}-*.safetensors"):
-                if other != large:
-                    other.unlink(missing_ok=True)
-            return *files, large
+            files = *files, large
+        if before is not None and before != large:
+            before.unlink(missing_ok=True)
         return files
 
     @classmethod
@@ -151,8 +153,11 @@ class Record:
                 raise ValueError("its last evaluation is not of its last round")
             state = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
             if "tensors" in arrays:
-                large = base.with_name(Path(arrays["tensors"].tobytes().decode()).name)
-                state = _safetensors().load(large.read_bytes())
+                name, digest = json.loads(arrays["tensors"].tobytes())
+                content = base.with_name(Path(name).name).read_bytes()
+                if hashlib.sha256(content).hexdigest() != digest:
+                    raise ValueError(f"{Path(name).name} is not the state that was saved with it")
+                state = _safetensors().load(content)
             return cls(
                 t=int(about["t"]),
                 state=state,
@@ -190,6 +195,15 @@ class Record:
             f"Record(t={self.t}, {self.config['score']}={last.accuracy:.4f}, tracking_error={last.tracking_error:.4g}, "
             f"{self.claim})"
         )
+
+
+def _named(base: Path) -> Path | None:
+    """The file of the state that a saved record names, where there is one."""
+    try:
+        with np.load(base.with_name(base.name + ".npz"), allow_pickle=False) as stored:
+            return base.with_name(Path(json.loads(stored["tensors"].tobytes())[0]).name)
+    except Exception:  # no record there, or none with such a file, or a damaged one
+        return None
 
 
 def _safetensors() -> Any:

@@ -113,7 +113,9 @@ def _as(features: Features, train: Table, test: Table, channels: int, side: int,
     kept = base / f"scattering-{digest}.npy"
     try:
         found = np.load(kept, allow_pickle=False)
-    except (OSError, ValueError):
+        if found.shape != (len(rows), n) or found.dtype != np.float32:
+            raise ValueError("not these images' features")
+    except (OSError, ValueError, EOFError):
         found = scattering.scattered(rows, channels, side, POOL[channels])
         buffer = io.BytesIO()
         np.save(buffer, found)
