@@ -22,7 +22,6 @@ from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refu
 METHOD = "/gossamer.Link/Open"
 LARGEST = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts to dial
-AHEAD = 64  # frames that may wait for a slow link; more are dropped here and sent again when it moves
 OPTIONS = [
     ("grpc.max_receive_message_length", LARGEST),
     ("grpc.max_send_message_length", LARGEST),
@@ -78,10 +77,10 @@ class Links:
         self._addresses[j] = address
 
     def send(self, to: int, data: bytes) -> None:
-        _put(self._out[to], data)
+        self._out[to].put_nowait(data)  # two rounds at most: no party goes on before they were used
 
     def reply(self, to: int, data: bytes) -> None:
-        _put(self._back[to], data)
+        self._back[to].put_nowait(data)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -145,11 +144,6 @@ class Links:
                     log.warning("from %d refused: %s: %s", sender, refusal.reason, refusal)
         finally:
             queue.put_nowait(b"")
-
-
-def _put(queue: asyncio.Queue[bytes], data: bytes) -> None:
-    if queue.qsize() < AHEAD or len(data) < HEADER_LIMIT:
-        queue.put_nowait(data)
 
 
 async def _pump(queue: asyncio.Queue[bytes], write: Callable[[bytes], Any]) -> None:

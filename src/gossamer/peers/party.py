@@ -67,6 +67,7 @@ class Party:
         }
         self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
         self._got: dict[int, dict[Expected, bytes]] = {}
+        self._over: dict[int, dict[str, Matrix]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
         self.heard: dict[int, tuple[int, int]] = journal.heard()
         self._start()
@@ -116,11 +117,12 @@ class Party:
             self._outbox[t] = payloads
 
     def _channels(self, t: int) -> dict[str, Matrix]:
-        """What everybody sends in round t, and over which links."""
-        if t >= self.steps:
-            return {}
-        sent = self._algorithm.emit(self.state, self._gradient, self._rows, t)
-        return {channel: out.over for channel, out in sent.items()}
+        """What everybody sends in round t, and over which links; asked for often, so found once."""
+        if t not in self._over:
+            sent = self._algorithm.emit(self.state, self._gradient, self._rows, t) if t < self.steps else {}
+            self._over = {k: known for k, known in self._over.items() if k >= self.round - 2}
+            self._over[t] = {channel: out.over for channel, out in sent.items()}
+        return self._over[t]
 
     def expected(self, t: int) -> list[Expected]:
         return [Expected(j, channel) for channel, over in self._channels(t).items() for j in self._weights[over]]
