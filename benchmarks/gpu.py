@@ -21,9 +21,9 @@ from torch.nn.functional import cross_entropy
 import gossamer as gs
 from gossamer.models.images import resnet18
 from gossamer.models.torch import NeuralNetwork
-from gossamer.privacy import simulated
+from gossamer.privacy import Unproved, simulated
 from gossamer.records import Batch
-from gossamer.simulate.engine import Mixer, Unproved, one_round
+from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.kinds import kind_of
 from gossamer.simulate.matrix import matrix_rounds
 

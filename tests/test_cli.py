@@ -316,7 +316,7 @@ def test_words_with_marks_that_mean_something_elsewhere(gossamer, tmp_path):
         ("step", 5),
         ("learners", "x"),
         ("seed", -1),
-        ("l2", None),
+        ("l2", "much"),
         ("graph", 5),
         ("dataset", "nope"),
         ("drop", "x"),

@@ -12,8 +12,8 @@ import pytest
 import gossamer as gs
 from gossamer import decay
 from gossamer.experiments.catalogue import METHODS
-from gossamer.privacy import simulated
-from gossamer.simulate.engine import Mixer, Unproved, one_round
+from gossamer.privacy import Unproved, simulated
+from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.matrix import RoundMatrix, matrix_rounds
 
 NET = gs.Network.paper_one_way()

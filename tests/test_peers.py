@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.experiments.catalogue import METHODS
+from gossamer.privacy import Unproved
 from gossamer.records import Batch, dense_table
-from gossamer.simulate.engine import Unproved
 from gossamer.streams.stream import OnePass
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")

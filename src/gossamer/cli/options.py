@@ -61,6 +61,9 @@ Graph = Annotated[
 Delta = Annotated[float | None, typer.Option(help=f"δ of --law gaussian [default: {DELTA:g}].")]
 Gradient = Annotated[
     Gradients | None,
-    typer.Option(help="Over all records so far, or the newest only [default: history; latest with --where source]."),
+    typer.Option(
+        help="Over all records so far, or the newest only [default: history; latest with --where "
+        "source and for images]."
+    ),
 ]
 ScaledRows = Annotated[Rows, typer.Option(help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")]

@@ -19,6 +19,8 @@ from gossamer.cli.output import check_apart, check_picture, check_place, fresh_f
 from gossamer.cli.prepare import delta_of, prepared
 from gossamer.cli.settings import (
     DEFAULTS,
+    IMAGE_NOISE,
+    IMAGE_STEP,
     OWN_STEP,
     PAPER_NOISE,
     PAPER_STEP,
@@ -59,16 +61,18 @@ def run(
     clip_per: options.ClipPer = None,
     learners: options.Learners = None,
     steps: int | None = typer.Option(
-        None, min=1, help="Rounds [default: 2000; a private run or --gradient latest ends with the data]."
+        None, min=1, help="Rounds [default: 2000, images 1500; a private run or --gradient latest ends with the data]."
     ),
     graph: options.Graph = None,
     step: str | None = typer.Option(
-        None, help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, else {OWN_STEP}]."
+        None,
+        help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, {IMAGE_STEP} for images, "
+        f"else {OWN_STEP}].",
     ),
     noise: str | None = typer.Option(
         None,
         help="Laplace scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, ν0,ς_first:ς_last; 0 is none "
-        f"[default: {PAPER_NOISE}].",
+        f"[default: {PAPER_NOISE}; images: {IMAGE_NOISE}].",
     ),
     epsilon: str | None = typer.Option(
         None,
@@ -89,16 +93,18 @@ def run(
     ),
     gradient: options.Gradient = None,
     draw: Draw | None = typer.Option(
-        None, help="Mushrooms with replacement for ever, or each once [default: random; once with --where source]."
+        None,
+        help="Built-in records with replacement for ever, or each once [default: random; once with --where source].",
     ),
-    split: Split = typer.Option(Split.iid, help="Mushrooms alike for all, or mostly one class each."),
+    split: Split = typer.Option(Split.iid, help="Built-in records alike for all, or unlike mixtures of classes."),
     seed: int = typer.Option(0, min=0, help="Decides the records' order and the simulated noise."),
     evaluate_every: int | None = typer.Option(None, min=1, help="Rounds between evaluations [default: steps/100]."),
     json_file: Path | None = typer.Option(None, "--json", help="Write final and per-evaluation numbers to this file."),
     plot: Path | None = typer.Option(None, help="Draw the run into this .png, .svg or .pdf file."),
     out: Path | None = typer.Option(
         None,
-        help="A new folder for record, numbers and picture [default: gossamer-run, if no --json or --plot].",
+        help="A new folder for record, numbers and picture, and for what is kept on the way "
+        "[default: gossamer-run, if no --json or --plot].",
     ),
     norm: options.Normalisation = None,
     stem: options.FirstLayer = None,

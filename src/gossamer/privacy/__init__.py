@@ -6,6 +6,7 @@ from gossamer.privacy.exact import exact_gaussian, exact_laplace
 from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
+from gossamer.privacy.unproved import Unproved
 
 __all__ = [
     "Accountant",
@@ -18,6 +19,7 @@ __all__ = [
     "Setting",
     "SimulatedNoise",
     "Terms",
+    "Unproved",
     "exact_gaussian",
     "exact_laplace",
     "lemma2_constant",

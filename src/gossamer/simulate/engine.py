@@ -10,7 +10,7 @@ The same algorithm functions serve a party's own process, as a block of one lear
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,16 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Memory, Model
 from gossamer.networks import Network
-from gossamer.privacy import Boundary, Mechanism, Privacy, PrivateBoundary, Setting, SimulatedNoise, simulated
+from gossamer.privacy import (
+    Boundary,
+    Mechanism,
+    Privacy,
+    PrivateBoundary,
+    Setting,
+    SimulatedNoise,
+    Unproved,
+    simulated,
+)
 from gossamer.schedules import Decay, Schedule
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
@@ -27,9 +36,6 @@ from gossamer.simulate.record import LEARNER, Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
 from gossamer.version import __version__
-
-NO_NOISE = "not private: no noise"
-UNPROVED = "not private: the noise makes no claim"
 
 
 class Progress(NamedTuple):
@@ -202,48 +208,6 @@ def one_round(
 def deliver(boundary: Boundary, mix: Mixer, channel: str, t: int, sent: Out) -> Array:
     """What every learner receives: one noisy copy of each message, the same for all out-neighbours."""
     return mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
-
-
-class Unproved:
-    """The boundary of noise that makes no claim: none, seeded, or a user's own object."""
-
-    def __init__(self, privacy: Privacy | None) -> None:
-        self._privacy = privacy
-        self._at_source = getattr(privacy, "where", "messages") == "source"
-        self.claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
-
-    description: Mapping[str, Any] = {}
-
-    def charge(self, t: int) -> None:
-        pass
-
-    def notes(self, t: int) -> list[str]:
-        return []
-
-    def kept(self, t: int) -> dict[str, Array]:
-        return {}
-
-    def go_on(self, kept: Mapping[str, Array]) -> None:
-        pass
-
-    def budget(self) -> None:
-        return None
-
-    def gradient(self, t: int, grad: Array) -> Array:
-        if self._privacy is None or not self._at_source:
-            return grad
-        noisy: Array = grad + self._drawn("gradient", t, grad)
-        return noisy
-
-    def release(self, channel: str, t: int, value: Array) -> Array:
-        if self._privacy is None or self._at_source:
-            return value
-        noisy: Array = value + self._drawn(channel, t, value)
-        return noisy
-
-    def _drawn(self, channel: str, t: int, value: Array) -> Any:
-        privacy: Any = self._privacy
-        return privacy.like(channel, t, value) if hasattr(privacy, "like") else privacy.noise(channel, t, value.shape)
 
 
 class Mixer:
