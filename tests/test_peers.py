@@ -21,7 +21,7 @@ from gossamer.peers import wire
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party
-from gossamer.peers.transport import Faults, Hub
+from gossamer.peers.transport import Arrived, Faults, Hub
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, packed, parts_of, unpacked
 
 STEPS, M, N = 30, 10, 4
@@ -199,6 +199,12 @@ def test_a_journal_copied_back_in_time_is_refused(tmp_path):
     refused = {j for j, node in team.nodes.items() if (0, "old journal") in node.refused}
     listeners = set(team.parties[0].tells)
     assert refused >= listeners
+    for j in listeners:  # and what it draws anew is not used, even where a round waits for it
+        party, node = team.parties[j], team.nodes[j]
+        before = party.missing()
+        frame = parts_of(party.round, "theta", wire.encoded(np.zeros(N), "f8"))[0]
+        assert node.take(Arrived(0, packed(frame))).reason == "old journal"
+        assert party.missing() == before
 
 
 def test_the_outbox_stays_small(tmp_path):

@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli import options, parse
-from gossamer.cli.output import check_place, save_picture
-from gossamer.cli.pictures import command_line, compare_images, methods_of
+from gossamer.cli.output import check_place, command_line, save_picture
+from gossamer.cli.pictures import compare_images
 from gossamer.cli.prepare import CSV_OPTIONS, check_network_options, csv_arguments, full_rounds
 from gossamer.cli.settings import DEFAULTS, Dataset, Rows, Settings, Split
 from gossamer.cli.watch import counted, undisturbed
@@ -103,7 +103,7 @@ def compare(
     plan = _plan(QUICK if quick else FULL if full else USUAL, problem, steps, seeds)
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise GossamerError(f"--epsilon {epsilon:g}: expected a finite number above 0.")
-    names = methods_of(methods, COMPARED)
+    names = parse.methods_of(methods, COMPARED)
     with counted("compare") as progress:
         found = compared(problem, Runs(out, jobs, progress), plan, names, epsilon)
     with undisturbed():

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.output import check_place, save_picture
-from gossamer.cli.pictures import command_line, methods_of
+from gossamer.cli.output import check_place, command_line, save_picture
+from gossamer.cli.parse import methods_of
 from gossamer.cli.settings import RIDGE, Dataset, Split
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import METHODS, Frontier, Problem, Runs, features

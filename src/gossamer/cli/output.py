@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
+import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -62,3 +64,8 @@ def save_picture(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix.lower().removeprefix("."))
     replace_file(path, buffer.getvalue())
+
+
+def command_line() -> str:
+    """What was typed, for a page that says how it was made."""
+    return shlex.join(["gossamer", *sys.argv[1:]])

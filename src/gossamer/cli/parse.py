@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from gossamer.experiments.catalogue import METHODS
 from gossamer.schedules import Decay, decay
 from gossamer.types import GossamerError
 
@@ -100,3 +102,11 @@ def _numbers(option: str, text: str, form: str, words: list[str]) -> list[float]
         return [float(word) for word in words]
     except ValueError:
         raise GossamerError(f"{option} {text}: expected {form}.") from None
+
+
+def methods_of(text: str | None, usual: Sequence[str]) -> tuple[str, ...]:
+    """The methods that --methods names."""
+    found = tuple(usual) if text is None else tuple(names([text]))
+    if not found or any(name not in METHODS for name in found):
+        raise GossamerError(f"--methods {text}: expected some of {', '.join(METHODS)}.")
+    return found

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli import parse
-from gossamer.cli.output import save_picture
-from gossamer.cli.prepare import CSV_OPTIONS, check_cnn, check_torch
+from gossamer.cli.output import command_line, save_picture
+from gossamer.cli.parse import methods_of
+from gossamer.cli.prepare import CSV_OPTIONS, pictures_of
 from gossamer.cli.settings import DEFAULTS, Kind, Settings
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.experiments import Runs, picture_words
-from gossamer.experiments.catalogue import METHODS
 from gossamer.experiments.pictures import (
+    NAMES,
     PAPERS_METHODS,
     QUICK,
     USUAL,
@@ -57,35 +54,15 @@ def _problem(settings: Settings, quick: bool) -> Pictures:
     for option in (*CSV_OPTIONS, "rows", "l2", "clip", "learners"):
         if getattr(settings, option) != getattr(DEFAULTS, option):
             raise GossamerError(f"--{option.replace('_', '-')} is not for comparing on images: leave it out.")
-    kind = settings.model or (Kind.cnn if quick else Kind.resnet18)
-    if kind not in (Kind.resnet18, Kind.cnn):
-        raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
-    check_cnn(settings, str(kind))
-    check_torch(settings.device)
-    problem = Pictures(
-        str(settings.dataset), settings.split, settings.graph or "paper", str(kind), settings.norm or "batch",
-        settings.stem or "imagenet", device=settings.device, amp=settings.bf16,
-    )  # fmt: skip
+    problem = pictures_of(settings, Kind.cnn if quick else Kind.resnet18)
     problem.network()  # refuses here, before any work
     return replace(problem, tested=500) if quick else problem
-
-
-def methods_of(text: str | None, usual: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(usual) if text is None else tuple(parse.names([text]))
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        raise GossamerError(f"--methods {text}: expected some of {', '.join(METHODS)}.")
-    return names
-
-
-def command_line() -> str:
-    return shlex.join(["gossamer", *sys.argv[1:]])
 
 
 def _write(found: PictureComparison, out: Path) -> None:
     replace_file(out / "results.json", (json.dumps(picture_words.results(found, command_line())) + "\n").encode())
     replace_file(out / "README.md", picture_words.markdown(found, command_line()).encode())
-    name = picture_words.NAMES[found.problem.data]
+    name = NAMES[found.problem.data]
     title = f"{name}, ResNet-18" if found.problem.net == "resnet18" else f"{name}, a small CNN"
     title += (
         f", {found.problem.split}, {found.problem.graph}: simulated noise of the scale that would cost "

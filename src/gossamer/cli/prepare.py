@@ -32,7 +32,7 @@ from gossamer.cli.settings import (
     Where,
 )
 from gossamer.cli.watch import watched
-from gossamer.experiments.pictures import Pictures
+from gossamer.experiments.pictures import READ, Pictures
 from gossamer.experiments.runs import epsilons
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import NAMES, Network, read_network
@@ -271,12 +271,21 @@ def check_network_options(settings: Settings) -> None:
         raise GossamerError(f"--model {settings.model} is for mnist and cifar10: leave it out.")
 
 
-def check_cnn(settings: Settings, kind: str) -> None:
+def pictures_of(settings: Settings, usual: Kind) -> Pictures:
+    """The images and the network that learns them, `usual` where none is named."""
+    kind = settings.model or usual
+    if kind not in (Kind.resnet18, Kind.cnn):
+        raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
     if kind == Kind.cnn and (settings.norm or settings.stem):
         raise GossamerError("--norm and --stem are for --model resnet18: leave them out.")
+    _check_torch(settings.device)
+    return Pictures(
+        str(settings.dataset), settings.split, settings.graph or "paper", str(kind), settings.norm or "batch",
+        settings.stem or "imagenet", device=settings.device, amp=settings.bf16,
+    )  # fmt: skip
 
 
-def check_torch(device: str) -> None:
+def _check_torch(device: str) -> None:
     if importlib.util.find_spec("torch") is None:
         raise GossamerError("neural networks need torch: install the extra, pip install 'gossamer-learning[nn]'.")
     try:
@@ -292,26 +301,17 @@ def from_images(settings: Settings, learners: int) -> tuple[Stream, Any]:
     for option in (*(o for o in CSV_OPTIONS if o != "per_round"), "rows"):
         if getattr(settings, option) != getattr(DEFAULTS, option):
             raise GossamerError(f"--{option.replace('_', '-')} is not for images: leave it out.")
-    kind = settings.model or Kind.resnet18
-    if kind not in (Kind.resnet18, Kind.cnn):
-        raise GossamerError(f"--model {kind}: images are learnt by resnet18 or cnn.")
-    check_cnn(settings, str(kind))
-    mixes = kind == Kind.resnet18 and settings.norm != "group"
+    problem = pictures_of(settings, Kind.resnet18)
+    mixes = problem.net == Kind.resnet18 and problem.norm == "batch"
     if mixes and settings.per_round == 1:
         raise GossamerError("--per-round 1 with BatchNorm, which needs two images or more: use --norm group, or more.")
-    check_torch(settings.device)
-    problem = Pictures(
-        str(settings.dataset), split=settings.split, net=str(kind), norm=settings.norm or "batch",
-        stem=settings.stem or "imagenet", device=settings.device, amp=settings.bf16,
-    )  # fmt: skip
-    read = datasets.mnist if settings.dataset == "mnist" else datasets.cifar10
     draw: Any = {"draw": settings.draw, "split": settings.split, "per_round": settings.per_round or 40}
     clip = _clip(settings)
     if clip is not None:
         clip = replace(clip, per=settings.clip_per or ("round" if mixes else "record"))  # type: ignore[arg-type]
     elif settings.clip_per is not None:
         raise GossamerError(f"--clip-per {settings.clip_per} goes with --clip: give a length, or leave it out.")
-    return read(learners, settings.seed, **draw), problem.network_model(clip, settings.ridge)
+    return READ[problem.data](learners, settings.seed, **draw), problem.network_model(clip, settings.ridge)
 
 
 def _from_csv(settings: Settings, learners: int) -> tuple[Stream, Model]:

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from gossamer import datasets
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING
+from gossamer.experiments.pictures import NAMES, READ
 from gossamer.experiments.runs import Result, Runs, code_of, epsilons
 from gossamer.models import SoftmaxRegression, clip_l2
 from gossamer.networks import Network
@@ -104,8 +104,7 @@ class FeatureTask:
 
 @lru_cache(maxsize=2)
 def _stream(data: str, split: Any, seed: int, per_round: int) -> Any:
-    read = datasets.mnist if data == "mnist" else datasets.cifar10
-    return read(10, seed, "once", split, per_round, features="scattering")
+    return READ[data](10, seed, "once", split, per_round, features="scattering")
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,9 @@ def markdown(study: FeatureStudy, command: str) -> str:
     """A page for people."""
     budgets = list(dict.fromkeys(c.epsilon for c in study.cells))
     methods = list(dict.fromkeys(c.method for c in study.cells))
-    names = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
     heads = [f"ε = {e:g}" if math.isfinite(e) else "no noise" for e in budgets]
     lines = [
-        f"# {names[study.data]} at real privacy",
+        f"# {NAMES[study.data]} at real privacy",
         "",
         f"    {command}        # version {__version__}",
         "",

@@ -9,12 +9,11 @@ import numpy as np
 
 from gossamer.experiments.catalogue import OURS
 from gossamer.experiments.compare import Entry
-from gossamer.experiments.pictures import BOTH, PictureComparison
+from gossamer.experiments.pictures import BOTH, NAMES, PictureComparison
 from gossamer.experiments.runs import PUBLISHED
-from gossamer.experiments.words import budget, epsilon
+from gossamer.experiments.words import budget, epsilon, table_and_findings
 from gossamer.version import __version__
 
-NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 CHANCE = 0.1
 CLOSE = 0.005  # differences of accuracy below this are called a tie
 FILES = {"accuracy": "test.png", "train_accuracy": "train.png"}
@@ -151,7 +150,7 @@ def _about(comparison: PictureComparison, net: str) -> str:
 
 def markdown(comparison: PictureComparison, command: str) -> str:
     """A page for people, to lie beside the pictures."""
-    problem, rows = comparison.problem, table(comparison)
+    problem = comparison.problem
     net = "a small CNN" if problem.net == "cnn" else f"ResNet-18 ({problem.norm} norm, {problem.stem} stem)"
     lines = [
         f"# {NAMES[problem.data]}: comparison of methods",
@@ -161,13 +160,6 @@ def markdown(comparison: PictureComparison, command: str) -> str:
         _about(comparison, net),
         "",
         *(f"![{name}]({file})\n" for name, file in FILES.items()),
-        "| " + " | ".join(rows[0]) + " |",
-        "|" + "---|" * len(rows[0]),
-        *("| " + " | ".join(row) + " |" for row in rows[1:]),
-        "",
-        "What was found:",
-        "",
-        *(f"- {sentence}" for sentence in findings(comparison)),
-        "",
+        *table_and_findings(table(comparison), findings(comparison)),
     ]
     return "\n".join(lines)

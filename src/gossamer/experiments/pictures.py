@@ -44,6 +44,8 @@ PUBLISHED_STEP, PUBLISHED_NOISE = 0.6, 0.01
 BOTH = (OURS, "push_pull")  # that the paper runs under the same noise
 CURVES = ("accuracy", "train_accuracy", "consensus_error", "parameter_norm")
 SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+READ = {"mnist": datasets.mnist, "cifar10": datasets.cifar10}
+NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,7 @@ class Pictures:
 
 @lru_cache(maxsize=2)
 def _stream(data: str, seed: int, split: Any, per_round: int, tested: int) -> Any:
-    read = datasets.mnist if data == "mnist" else datasets.cifar10
-    stream = read(10, seed, "random", split, per_round)
+    stream = READ[data](10, seed, "random", split, per_round)
     assert stream.test is not None
     stream.test = replace(stream.test, rows=stream.test.rows[:tested], labels=stream.test.labels[:tested])
     return stream

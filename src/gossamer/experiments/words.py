@@ -179,7 +179,6 @@ def markdown(comparison: Comparison, command: str) -> str:
     """A page for people, to lie beside the pictures."""
     plan, problem = comparison.plan, comparison.problem
     about = f"{problem.data}, {problem.split}, graph {problem.graph}, {plan.steps} rounds, {plan.seeds} seeds"
-    rows = table(comparison)
     lines = [
         "# Comparison of methods",
         "",
@@ -196,13 +195,20 @@ def markdown(comparison: Comparison, command: str) -> str:
         "",
         "![Optimality gap](fig2b.png)",
         "",
+        *table_and_findings(table(comparison), findings(comparison)),
+    ]
+    return "\n".join(lines)
+
+
+def table_and_findings(rows: list[list[str]], sentences: list[str]) -> list[str]:
+    """How a page ends, in lines of Markdown; the first row is the header."""
+    return [
         "| " + " | ".join(rows[0]) + " |",
         "|" + "---|" * len(rows[0]),
         *("| " + " | ".join(row) + " |" for row in rows[1:]),
         "",
         "What was found:",
         "",
-        *(f"- {sentence}" for sentence in findings(comparison)),
+        *(f"- {sentence}" for sentence in sentences),
         "",
     ]
-    return "\n".join(lines)

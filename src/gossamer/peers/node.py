@@ -19,6 +19,7 @@ class Node:
         self._party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
         self._assemblies: dict[tuple[int, int, str], Assembly] = {}
+        self._barred: set[int] = set()
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
 
     @property
@@ -38,16 +39,16 @@ class Node:
             self._transport.reply(j, self.hello)
         self.resend()
 
-    def resend(self) -> None:
+    def resend(self, since: int = 0) -> None:
         """All that some listener may not have used; the same bytes as ever."""
         for j in self._party.tells:
-            self.send_all(j)
+            self.send_all(j, since)
         self._hook("sent")
 
-    def send_all(self, to: int) -> None:
-        """All that one listener may not have used."""
+    def send_all(self, to: int, since: int = 0) -> None:
+        """All that one listener may not have used, of this round on."""
         for t, channel, payload in self._party.outgoing(to):
-            for frame in parts_of(t, channel, payload):
+            for frame in parts_of(t, channel, payload) if t >= since else ():
                 self._transport.send(to, packed(frame))
 
     def turn(self, timeout: float) -> bool:
@@ -68,24 +69,19 @@ class Node:
         while self._party.ready:
             used = self._party.advance()
             self._hook("committed")
-            self.send_newest()
+            self.resend(since=self._party.round)
             for j in self._party.hears:
                 self._transport.reply(j, packed(Frame(Ack(used))))
         return None
-
-    def send_newest(self) -> None:
-        """What the round that was just committed sends."""
-        for j in self._party.tells:
-            for t, channel, payload in self._party.outgoing(j):
-                if t == self._party.round:
-                    for frame in parts_of(t, channel, payload):
-                        self._transport.send(j, packed(frame))
-        self._hook("sent")
 
     def _take(self, arrived: Arrived, frame: Frame) -> None:
         header, sender = frame.header, arrived.sender
         if isinstance(header, Hello):
             self._hello(sender, header)
+        elif sender in self._barred:
+            raise RefusedError(
+                "old journal", f"learner {sender} was refused when it said hello: nothing of it is used."
+            )
         elif isinstance(header, Part):
             self._part(sender, header, bytes(frame.payload))
         elif isinstance(header, Ack):
@@ -103,7 +99,9 @@ class Node:
             raise RefusedError(
                 "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
             )
+        self._barred.add(sender)  # whose past is shorter than what it showed is heard no more
         party.met(sender, hello.epoch, hello.round)
+        self._barred.discard(sender)
         if sender in party.tells:
             self.send_all(sender)
 
