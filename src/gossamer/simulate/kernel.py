@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK, WARPS = 128, 4
+BLOCK, WARPS = 64, 1
 
 
 @triton.jit
@@ -41,7 +41,7 @@ def _added(top, rest, weights, value, TOP: tl.constexpr, REST: tl.constexpr):
     return top, rest
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["seed", "x_stride", "g_stride"])  # as aligned rows, layouts pass through shared memory
 def _advance(
     x_at, g_at, m_at, n, x_stride, g_stride, seed,
     X: tl.constexpr, G: tl.constexpr, NOISE: tl.constexpr, TOP: tl.constexpr, REST: tl.constexpr,
@@ -75,10 +75,7 @@ def _advance(
 
 
 def advance(x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
-    """x, (X, n), becomes matrix · (x, grad, noise), where the noise rows are as many as the matrix has columns left.
-
-    Rows of numbers that start at multiples of 16 are read fastest.
-    """
+    """x, (X, n), becomes matrix · (x, grad, noise), where the noise rows are as many as the matrix has columns left."""
     noise = matrix.shape[1] - len(x) - len(grad)
     top = 1 << (len(x).bit_length() - 1)  # tiles have powers of two: 20 rows are 16 and 4
     rest = triton.next_power_of_2(max(len(x) - top, 1))
