@@ -24,8 +24,8 @@ from gossamer.experiments import Problem, Runs, words
 from gossamer.experiments import compare as compared
 from gossamer.experiments.catalogue import COMPARED, METHODS
 from gossamer.experiments.compare import FULL, QUICK, TUNING, USUAL, Comparison, Plan
+from gossamer.files import replace_file
 from gossamer.report.bands import draw_bands
-from gossamer.simulate.record import replace_file
 from gossamer.types import GossamerError
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}

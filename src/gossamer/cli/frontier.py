@@ -20,8 +20,9 @@ from gossamer.experiments import METHODS, Frontier, Problem, Runs, features
 from gossamer.experiments import frontier as traced
 from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
+from gossamer.files import replace_file
 from gossamer.report.frontier import draw_frontier
-from gossamer.simulate.record import plain, replace_file
+from gossamer.simulate.record import plain
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from gossamer.simulate.record import replace_file
+from gossamer.files import replace_file
 from gossamer.types import GossamerError
 
 PICTURES = (".png", ".svg", ".pdf")

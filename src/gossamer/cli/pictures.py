@@ -26,8 +26,8 @@ from gossamer.experiments.pictures import (
     compare_pictures,
 )
 from gossamer.experiments.words import budget, epsilon
+from gossamer.files import replace_file
 from gossamer.report.bands import draw_bands
-from gossamer.simulate.record import replace_file
 from gossamer.types import Array, GossamerError
 
 YLABELS = {"accuracy": "test accuracy, mean over the learners", "train_accuracy": "training accuracy, likewise"}

@@ -23,13 +23,13 @@ import numpy as np
 
 from gossamer.experiments.catalogue import METHODS
 from gossamer.experiments.problems import Problem
+from gossamer.files import replace_file
 from gossamer.models import Gradient
 from gossamer.privacy import Gaussian, Laplace, Mechanism, simulated
 from gossamer.privacy.accountant import Accountant, Law, Terms, Where
 from gossamer.schedules import Decay, decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of
-from gossamer.simulate.record import replace_file
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 

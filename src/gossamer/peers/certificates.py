@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -36,6 +37,83 @@ def learner_of(name: str) -> int | None:
     """Which learner a certificate's name is; None where it is no learner's."""
     number = name.removeprefix(PREFIX)
     return int(number) if name.startswith(PREFIX) and number.isdecimal() and str(int(number)) == number else None
+
+
+class Identities:
+    """Whose certificate is whose: those that the run's authority signed by their name, others by being themselves.
+
+    `pinned` are certificates that parties brought along. Such a one says who its holder is by its very bytes, never by
+    its name; and one that it may have signed itself says nothing.
+    """
+
+    def __init__(self, authority: bytes, pinned: Mapping[int, bytes] | None = None) -> None:
+        self._authority, self._parent = authority, _loaded(authority, "the authority's certificate")
+        self._pinned = dict(pinned or {})
+        self._known = {_loaded(pem, f"learner {j}'s certificate"): j for j, pem in self._pinned.items()}
+
+    @property
+    def trusted(self) -> bytes:
+        """What the other end of a link must be signed by, or be."""
+        return b"\n".join([self._authority, *self._pinned.values()])
+
+    def expected(self, j: int) -> tuple[bytes, str]:
+        """What learner j's end must be signed by or be, and the name that it has to show."""
+        if j not in self._pinned:
+            return self._authority, name_of(j)
+        own = _loaded(self._pinned[j], f"learner {j}'s certificate")
+        return self._pinned[j], _names(own)[0]
+
+    def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
+        """The learner at the other end, from what the handshake has verified; None where it is nobody's."""
+        try:
+            shown = x509.load_pem_x509_certificate(context["x509_pem_cert"][0])
+        except (KeyError, IndexError, ValueError):
+            return None
+        if shown in self._known:
+            return self._known[shown]
+        try:
+            shown.verify_directly_issued_by(self._parent)
+        except (ValueError, TypeError, InvalidSignature):
+            return None
+        common = shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        found = learner_of(str(common[0].value)) if len(common) == 1 else None
+        return None if found in self._pinned else found  # who brought a certificate is known by that one alone
+
+
+def _loaded(pem: bytes, what: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise GossamerError(f"{what} cannot be read ({error}): give a certificate as PEM.") from None
+
+
+def _names(own: x509.Certificate) -> list[str]:
+    """The names that a certificate has for TLS."""
+    try:
+        listed = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
+    except x509.ExtensionNotFound:
+        found = []
+    if not found:
+        raise GossamerError("a certificate without a subject alternative name: TLS needs one; make it with a DNS name.")
+    return found
+
+
+def check_pair(own: Pair) -> None:
+    """Refuse a key that is not the certificate's, or a certificate whose time is over or to come."""
+    shown = _loaded(own.certificate, "the certificate")
+    try:
+        key: Any = serialization.load_pem_private_key(own.key, password=None)
+    except (ValueError, TypeError) as error:
+        raise GossamerError(f"the key cannot be read ({error}): give it as PEM, without a password.") from None
+    if key.public_key() != shown.public_key():
+        raise GossamerError("the key is not the certificate's: give the two that belong together.")
+    now = datetime.datetime.now(datetime.UTC)
+    if not shown.not_valid_before_utc <= now <= shown.not_valid_after_utc:
+        raise GossamerError(
+            f"the certificate is valid from {shown.not_valid_before_utc:%Y-%m-%d} to "
+            f"{shown.not_valid_after_utc:%Y-%m-%d}: have a new one signed."
+        )
 
 
 def authority(run: str, days: int = 365) -> Pair:

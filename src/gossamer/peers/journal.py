@@ -3,12 +3,16 @@
 Redrawing noise after a crash would release the same state twice. So a round's noisy bytes are drawn once, committed
 together with all they follow from, and only then sent; whoever starts again sends the same bytes.
 
-One transaction a round, one file (SQLite, write-ahead log):
+One transaction a round (SQLite, write-ahead log):
 
     about    run, learner, settings' fingerprint, epoch: how many times this journal has been opened to run
-    now      the newest round: state, gradient (with noise at the source it is what was released), rounds charged
-    outbox   (round, channel) → bytes, for as long as a neighbour may still ask for them
-    heard    the newest epoch and round of every neighbour that speaks to us: what an old copy of a journal contradicts
+    rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
+             rounds were charged, what was heard of whom, how far the records were read
+    late     (round, sender) that was gone without
+
+A round's vectors (state, gradient, messages) lie beside it, in one of a few files that are used in turn, JOURNAL.0,
+JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there. Written through
+SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong together.
 
 durability="process" survives the end of the process, kill -9 included; "power" also waits for the disk with every
 commit, and survives the end of the machine.
@@ -17,10 +21,11 @@ commit, and survives the end of the machine.
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,12 +34,12 @@ from gossamer.types import Array, GossamerError
 
 Durability = Literal["process", "power"]
 SCHEMA = """
-create table about (name text primary key, value blob not null) without rowid;
-create table now (name text primary key, value blob not null) without rowid;
-create table outbox (round integer, channel text, payload blob not null, primary key (round, channel)) without rowid;
-create table heard (sender integer primary key, epoch integer not null, round integer not null);
+create table about (name text primary key, value text not null) without rowid;
+create table rounds (round integer primary key, slot integer not null, tag blob not null, about blob not null);
+create table late (round integer, sender integer, primary key (round, sender)) without rowid;
 """
-WAL_PAGES = 2000  # of 4 KiB, after which the log is written back
+WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
+TAG = 16
 
 
 class Snapshot(NamedTuple):
@@ -44,33 +49,47 @@ class Snapshot(NamedTuple):
     state: Mapping[str, Array]
     gradient: Array
     charged: int  # rounds in the ledger
+    heard: Mapping[int, tuple[int, int]] = {}  # the newest life and the newest round used, of every neighbour
+    read: str = ""  # how far the records were read, in the feed's own words
+
+
+class _About(msgspec.Struct):
+    """What a row says: the vectors in the order in which they lie, and the small things."""
+
+    vectors: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, bytes
+    charged: int
+    heard: dict[int, tuple[int, int]]
+    read: str
 
 
 class Journal:
-    """One learner's file. Opened by one process at a time; a second one is refused."""
+    """One learner's file, opened by one process at a time; `rounds` is how many it may have to keep at once."""
 
-    def __init__(self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability) -> None:
+    def __init__(
+        self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability, rounds: int = 3
+    ) -> None:
         if durability not in ("process", "power"):
             raise GossamerError(f"durability={durability!r}: expected 'process' or 'power'.")
-        self.path = Path(path)
+        self.path, self._power, self._slots = Path(path), durability == "power", rounds
+        self._files: dict[int, int] = {}
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         try:
-            self._open(run, learner, fingerprint, durability)
-        except sqlite3.Error as error:
+            self._open(run, learner, fingerprint)
+        except (sqlite3.Error, OSError) as error:
             self._db.close()
             raise self._unusable(error) from None
         except GossamerError:
             self._db.close()
             raise
 
-    def _open(self, run: str, learner: int, fingerprint: str, durability: Durability) -> None:
+    def _open(self, run: str, learner: int, fingerprint: str) -> None:
         """Take the file for this process, and count one life more."""
         self._db.execute("pragma locking_mode=exclusive")
         self._db.execute("pragma journal_mode=wal")
-        self._db.execute(f"pragma synchronous={'full' if durability == 'power' else 'off'}")
+        self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
         self._db.execute(f"pragma wal_autocheckpoint={WAL_PAGES}")
         self._db.execute("begin exclusive")
         if not self._db.execute("select 1 from sqlite_master where name = 'about'").fetchone():
@@ -78,25 +97,28 @@ class Journal:
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
             about = {"run": run, "learner": str(learner), "fingerprint": fingerprint, "epoch": "0"}
-            self._db.executemany("insert into about values (?, ?)", [(k, v.encode()) for k, v in about.items()])
+            self._db.executemany("insert into about values (?, ?)", about.items())
         self._check(run, learner, fingerprint)
         self.epoch = int(self._about("epoch")) + 1
-        self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch).encode(),))
+        self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
         self._db.execute("commit")
 
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
             return GossamerError(f"journal {self.path}: another process has it open; end that one first.")
         return GossamerError(
-            f"journal {self.path} cannot be used ({error}): nothing was sent; free the disk or restore the file, and "
-            "start again."
+            f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk or restore "
+            "the file, and start again."
         )
 
     def _about(self, name: str) -> str:
         row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
         if row is None:
-            raise GossamerError(f"journal {self.path} has no {name!r}: it is damaged; restore it, or join a new run.")
-        return bytes(row[0]).decode()
+            raise self._damaged(f"it has no {name!r}")
+        return str(row[0])
+
+    def _damaged(self, why: str) -> GossamerError:
+        return GossamerError(f"journal {self.path} is damaged ({why}): restore it, or join a new run.")
 
     def _check(self, run: str, learner: int, fingerprint: str) -> None:
         for name, wanted in (("run", run), ("learner", str(learner)), ("fingerprint", fingerprint)):
@@ -107,62 +129,108 @@ class Journal:
                     "run, or join with a new one."
                 )
 
-    def commit(self, now: Snapshot, outbox: Mapping[str, bytes], heard: Mapping[int, tuple[int, int]]) -> None:
-        """Round `now.round`, all of it or nothing; may be called once for each round."""
-        rows = {f"state.{name}": _stored(value) for name, value in now.state.items()}
-        rows |= {"gradient": _stored(now.gradient)}
-        rows |= {"round": str(now.round).encode(), "charged": str(now.charged).encode()}
+    def commit(
+        self, now: Snapshot, messages: Mapping[str, bytes], used: int = 0, late: tuple[tuple[int, int], ...] = ()
+    ) -> None:
+        """Round `now.round`, all of it or nothing, once; messages of rounds before `used` are needed no more."""
+        vectors: list[tuple[str, Any]] = [("state." + name, value) for name, value in now.state.items()]
+        vectors += [("gradient", now.gradient), *(("sent." + name, data) for name, data in messages.items())]
+        tag, slot = secrets.token_bytes(TAG), now.round % self._slots
+        arrays = [(name, np.ascontiguousarray(_numbers(value))) for name, value in vectors]
+        listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
+        about = _About(listed, now.charged, dict(now.heard), now.read)
         try:
+            oldest, newest = self._db.execute("select min(round), max(round) from rounds").fetchone()
+            if oldest is not None and not now.round - self._slots < oldest <= newest < now.round:
+                raise GossamerError(  # a file that is still needed would be overwritten
+                    f"journal {self.path} cannot be used for round {now.round}: it holds rounds {oldest} to {newest}."
+                )
+            self._write(slot, [tag, *(array.reshape(-1).view(np.uint8).data for _, array in arrays), tag])
             self._db.execute("begin immediate")
-            self._db.executemany("insert or replace into now values (?, ?)", rows.items())
-            self._db.executemany(
-                "insert into outbox values (?, ?, ?)", [(now.round, channel, data) for channel, data in outbox.items()]
-            )
-            self._db.executemany(
-                "insert or replace into heard values (?, ?, ?)", [(sender, *seen) for sender, seen in heard.items()]
-            )
+            row = (now.round, slot, tag, msgspec.msgpack.encode(about))
+            self._db.execute("insert into rounds values (?, ?, ?, ?)", row)
+            self._db.execute("delete from rounds where round < ?", (min(used, now.round),))
+            if late:
+                self._db.executemany("insert or ignore into late values (?, ?)", late)
             self._db.execute("commit")
         except (sqlite3.Error, OSError) as error:
             if self._db.in_transaction:
                 self._db.execute("rollback")
             raise self._unusable(error) from None
 
-    def forget(self, before: int) -> None:
-        """Messages of rounds that every neighbour has used; they go with the next commit's pages, not at once."""
-        try:
-            self._db.execute("delete from outbox where round < ?", (before,))
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+    def _write(self, slot: int, pieces: list[Any]) -> None:
+        """All pieces, one after the other, from the file's start."""
+        file, at = self._file(slot), 0
+        for k in range(0, len(pieces), 512):
+            some, wanted = pieces[k : k + 512], sum(len(piece) for piece in pieces[k : k + 512])
+            written = os.pwritev(file, some, at)
+            if written < wanted:  # the system writes 2 GiB at most at once, and less where the disk is nearly full
+                whole = memoryview(b"".join(some))
+                while written < wanted:
+                    written += os.pwrite(file, whole[written : written + (1 << 30)], at + written)
+            at += wanted
+        if self._power:
+            os.fsync(file)
+
+    def _file(self, slot: int) -> int:
+        if slot not in self._files:
+            place = self.path.with_name(f"{self.path.name}.{slot}")
+            self._files[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        return self._files[slot]
 
     def latest(self) -> Snapshot | None:
-        rows = {name: bytes(value) for name, value in self._db.execute("select name, value from now")}
-        if not rows:
+        """The newest round, or None where there is none yet."""
+        row = self._db.execute("select * from rounds order by round desc limit 1").fetchone()
+        if row is None:
             return None
-        try:
-            state = {n.removeprefix("state."): _loaded(v) for n, v in rows.items() if n.startswith("state.")}
-            return Snapshot(int(rows["round"]), state, _loaded(rows["gradient"]), int(rows["charged"]))
-        except (KeyError, ValueError, msgspec.MsgspecError) as error:
-            raise GossamerError(f"journal {self.path} is damaged ({error}): restore it, or join a new run.") from None
+        about, vectors = self._read(*row)
+        state = {n.removeprefix("state."): _array(v) for n, v in vectors.items() if n.startswith("state.")}
+        return Snapshot(row[0], state, _array(vectors["gradient"]), about.charged, about.heard, about.read)
 
-    def outbox(self) -> dict[int, dict[str, bytes]]:
+    def messages(self) -> dict[int, dict[str, bytes]]:
         """Everything that may have to be sent again, by round and channel."""
-        found: dict[int, dict[str, bytes]] = {}
-        for round_, channel, payload in self._db.execute("select round, channel, payload from outbox order by round"):
-            found.setdefault(round_, {})[channel] = bytes(payload)
-        return found
+        found = {}
+        for row in self._db.execute("select * from rounds order by round").fetchall():
+            vectors = self._read(*row)[1]
+            found[row[0]] = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
+        return {round_: sent for round_, sent in found.items() if sent}
 
-    def heard(self) -> dict[int, tuple[int, int]]:
-        return {sender: (epoch, round_) for sender, epoch, round_ in self._db.execute("select * from heard")}
+    def late(self) -> list[tuple[int, int]]:
+        """(round, sender) for every message that was gone without."""
+        return self._db.execute("select round, sender from late order by round, sender").fetchall()
+
+    def _read(self, round_: int, slot: int, tag: bytes, about: bytes) -> tuple[_About, dict[str, Any]]:
+        try:
+            known = msgspec.msgpack.decode(about, type=_About)
+            size = sum(nbytes for *_, nbytes in known.vectors)
+            raw = os.pread(self._file(slot), size + 2 * TAG, 0)
+            while len(raw) < size + 2 * TAG and (more := os.pread(self._file(slot), 1 << 30, len(raw))):
+                raw += more
+        except (msgspec.MsgspecError, OSError) as error:
+            raise self._damaged(str(error)) from None
+        raw = raw[: size + 2 * TAG]
+        if len(raw) < size + 2 * TAG or raw[:TAG] != tag or raw[-TAG:] != tag:
+            raise self._damaged(f"{self.path.name}.{slot} is not of its round {round_}")
+        found, at = {}, TAG
+        for name, dtype, shape, nbytes in known.vectors:
+            found[name] = np.frombuffer(raw, np.dtype(dtype), int(np.prod(shape)), at).reshape(shape)
+            at += nbytes
+        return known, found
 
     def close(self) -> None:
         self._db.close()
+        for file in self._files.values():
+            os.close(file)
+        self._files = {}
 
 
-def _stored(value: Array) -> bytes:
-    value = np.ascontiguousarray(value, dtype="<f8")
-    return msgspec.msgpack.encode((value.shape, value.tobytes()))
+def _numbers(value: Any) -> Any:
+    """Arrays as little-endian numbers, messages as the bytes they are."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return np.frombuffer(value, np.uint8)
+    return np.asarray(value, dtype="<f8")
 
 
-def _loaded(data: bytes) -> Array:
-    shape, raw = msgspec.msgpack.decode(data, type=tuple[tuple[int, ...], bytes])
-    return np.frombuffer(raw, dtype="<f8").astype(float).reshape(shape)
+def _array(stored: Any) -> Array:
+    found: Array = stored.astype(float)
+    return found

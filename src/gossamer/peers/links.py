@@ -1,26 +1,29 @@
 """Links over gRPC with mutual TLS: a stream for every directed edge, dialled by the learner that sends on it.
 
-The dialled side learns who calls from the certificate, which the run's authority has signed, and the caller accepts
-only the certificate of the learner it means to reach. Frames go one way, acknowledgements back on the same stream.
-A stream that breaks, or on which nothing moves, is opened again; what was not acknowledged is sent again by the node.
+The dialled side learns who calls from the certificate, which the run's authority has signed or which is the one that
+the neighbour was announced with; the caller accepts only the certificate of the learner it means to reach. Frames go
+one way, acknowledgements back on the same stream. A stream that breaks, or on which nothing moves, is opened again;
+what was not acknowledged is sent again by the node. Frames that are sent together travel together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from gossamer.peers.certificates import Pair, learner_of, name_of
-from gossamer.peers.transport import Arrived
+from gossamer.peers.certificates import Identities, Pair
+from gossamer.peers.transport import Arrived, Take
 from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, RefusedError, packed
 
 METHOD = "/gossamer.Link/Open"
-LARGEST = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT
+TOGETHER = 1 << 16  # bytes of small frames that travel as one message
+LARGEST = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT + TOGETHER
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts to dial
 OPTIONS = [
     ("grpc.max_receive_message_length", LARGEST),
@@ -30,9 +33,45 @@ OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.so_reuseport", 0),
 ]
 log = logging.getLogger("gossamer.peers")
+
+
+class Outbound:
+    """What waits to go out on one stream: small frames are joined, a new stream starts empty."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._some = asyncio.Event()
+        self._ended = False
+
+    def put(self, data: bytes) -> None:
+        self._frames.append(data)
+        self._some.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._some.set()
+
+    async def next(self) -> bytes | None:
+        """Frames to be written at once; None when the stream has ended."""
+        while not self._frames:
+            if self._ended:
+                return None
+            self._some.clear()
+            await self._some.wait()
+        first = self._frames.popleft()
+        if not self._frames or len(first) > TOGETHER:
+            return first
+        together, size = [first], len(first)
+        while self._frames and size + len(self._frames[0]) <= TOGETHER:
+            together.append(self._frames.popleft())
+            size += len(together[-1])
+        return b"".join(together)
 
 
 class Links:
@@ -45,22 +84,26 @@ class Links:
         addresses: Mapping[int, str],
         hears: list[int],
         own: Pair,
-        trusted: bytes,
-        take: Callable[[Arrived], RefusedError | None],
+        identities: Identities,
+        take: Take,
         opened: Callable[[int], None],
         hello: Callable[[], bytes],
     ) -> None:
         self._i, self._listen, self._addresses, self._hears = i, listen, dict(addresses), set(hears)
-        self._own, self._trusted = own, trusted
+        self._own, self._identities = own, identities
         self._take, self._opened, self._hello = take, opened, hello
-        self._out: dict[int, asyncio.Queue[bytes]] = {j: asyncio.Queue() for j in addresses}
-        self._back: dict[int, asyncio.Queue[bytes]] = {j: asyncio.Queue() for j in hears}
+        self._out: dict[int, Outbound] = {}
+        self._back: dict[int, Outbound] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._server: Any = None
+        self._failure: asyncio.Future[None] | None = None
         self.port = 0
+        self.dials: Counter[int] = Counter()
 
     async def start(self) -> None:
-        credentials = grpc.ssl_server_credentials([tuple(self._own)], self._trusted, require_client_auth=True)
+        self._failure = asyncio.get_running_loop().create_future()
+        trusted = self._identities.trusted
+        credentials = grpc.ssl_server_credentials([tuple(self._own)], trusted, require_client_auth=True)
         self._server = grpc.aio.server(options=OPTIONS)
         handler = grpc.stream_stream_rpc_method_handler(self._dialled)
         self._server.add_generic_rpc_handlers(
@@ -77,10 +120,17 @@ class Links:
         self._addresses[j] = address
 
     def send(self, to: int, data: bytes) -> None:
-        self._out[to].put_nowait(data)  # two rounds at most: no party goes on before they were used
+        if to in self._out:
+            self._out[to].put(data)
 
     def reply(self, to: int, data: bytes) -> None:
-        self._back[to].put_nowait(data)
+        if to in self._back:
+            self._back[to].put(data)
+
+    async def failed(self) -> None:
+        """Waits until the learner cannot go on, and raises why."""
+        assert self._failure is not None
+        await self._failure
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -89,69 +139,86 @@ class Links:
         if self._server is not None:
             await self._server.stop(0.2)
 
+    def _given(self, sender: int, data: bytes, answer: bool) -> None:
+        """Hand over what arrived; an error of ours, such as a full disk, ends the learner and not a stream."""
+        try:
+            refusal = self._take(Arrived(sender, data, answer))
+        except Exception as error:
+            if self._failure is not None and not self._failure.done():
+                self._failure.set_exception(error)
+            return
+        if isinstance(refusal, RefusedError):
+            edge = f"{self._i} → {sender}" if answer else f"{sender} → {self._i}"
+            log.warning("refused", extra={"edge": edge, "reason": refusal.reason, "why": str(refusal)})
+
     async def _keep_open(self, j: int) -> None:
         wait = FIRST_WAIT
         while True:
+            edge = f"{self._i} → {j}"
+            self.dials[j] += 1
             try:
-                await self._open(j)
-                wait = FIRST_WAIT
+                if await self._open(j):
+                    wait = FIRST_WAIT
+                log.warning("link closed", extra={"edge": edge, "why": "the other side ended it"})
             except grpc.aio.AioRpcError as error:
-                log.warning("link %d → %d: %s (%s)", self._i, j, error.code().name, error.details())
+                log.warning("link lost", extra={"edge": edge, "why": f"{error.code().name}: {error.details()}"})
+            except OSError as error:
+                log.warning("link lost", extra={"edge": edge, "why": str(error)})
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
-    async def _open(self, j: int) -> None:
-        credentials = grpc.ssl_channel_credentials(self._trusted, *self._own)
-        options = [*OPTIONS, ("grpc.ssl_target_name_override", name_of(j))]
+    async def _open(self, j: int) -> bool:
+        """Use a new stream until it ends; whether anything came back on it."""
+        trusted, name = self._identities.expected(j)
+        credentials = grpc.ssl_channel_credentials(trusted, *self._own)
+        options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
+        answered = False
         async with grpc.aio.secure_channel(self._addresses[j], credentials, options) as channel:
             stream = channel.stream_stream(METHOD)()
-            queue = self._out[j] = asyncio.Queue()  # what waited for a link that is gone is sent anew by the node
+            out = self._out[j] = Outbound()  # what waited for a link that is gone is sent anew by the node
             await stream.write(self._hello())
             self._opened(j)
-            writer = asyncio.create_task(_pump(queue, stream.write))
+            writer = asyncio.create_task(_pump(out, stream.write))
             try:
                 async for data in stream:
-                    self._take(Arrived(j, data))
+                    if not answered:
+                        log.info("link open", extra={"edge": f"{self._i} → {j}"})
+                        answered = True
+                    self._given(j, data, answer=True)
             finally:
+                self._out.pop(j, None)
                 writer.cancel()
+        return answered
 
     async def _dialled(self, frames: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        sender = _identity(context)
+        sender = self._identities.of(context.auth_context())
         if sender is None or sender not in self._hears:
-            sentence = (
-                f"learner {self._i} does not hear {'this certificate' if sender is None else f'learner {sender}'}."
-            )
-            log.warning("link to %d refused: %s", self._i, sentence)
+            who = "this certificate" if sender is None else f"learner {sender}"
+            sentence = f"learner {self._i} does not hear {who}."
+            log.warning("refused", extra={"edge": f"? → {self._i}", "reason": "stranger", "why": sentence})
             yield packed(Frame(Refusal("stranger", sentence)))
             return
-        queue = self._back[sender] = asyncio.Queue()
-        queue.put_nowait(self._hello())
-        reader = asyncio.create_task(self._read(sender, frames, queue))
+        back = self._back[sender] = Outbound()
+        back.put(self._hello())
+        reader = asyncio.create_task(self._read(sender, frames, back))
         try:
-            while True:
-                data = await queue.get()
-                if not data:
-                    return
+            while (data := await back.next()) is not None:
                 yield data
         finally:
             reader.cancel()
+            if self._back.get(sender) is back:
+                del self._back[sender]
 
-    async def _read(self, sender: int, frames: AsyncIterator[bytes], queue: asyncio.Queue[bytes]) -> None:
+    async def _read(self, sender: int, frames: AsyncIterator[bytes], back: Outbound) -> None:
         try:
             async for data in frames:
-                refusal = self._take(Arrived(sender, data))
-                if refusal is not None:
-                    log.warning("from %d refused: %s: %s", sender, refusal.reason, refusal)
+                self._given(sender, data, answer=False)
+        except grpc.aio.AioRpcError as error:  # it was cancelled, or broke; the sender dials again
+            log.warning("link lost", extra={"edge": f"{sender} → {self._i}", "why": str(error)})
         finally:
-            queue.put_nowait(b"")
+            back.end()
 
 
-async def _pump(queue: asyncio.Queue[bytes], write: Callable[[bytes], Any]) -> None:
-    while True:
-        await write(await queue.get())
-
-
-def _identity(context: Any) -> int | None:
-    """The learner that the caller's certificate names."""
-    names = context.auth_context().get("x509_common_name", ())
-    return learner_of(names[0].decode("utf-8", "replace")) if len(names) == 1 else None
+async def _pump(out: Outbound, write: Callable[[bytes], Any]) -> None:
+    while (data := await out.next()) is not None:
+        await write(data)

@@ -2,95 +2,170 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
-from gossamer.peers.wire import Ack, Assembly, Frame, Hello, Part, Refusal, RefusedError, packed, parts_of, unpacked
+from gossamer.peers.wire import (
+    Ack,
+    Assembly,
+    Done,
+    Frame,
+    Hello,
+    Part,
+    Refusal,
+    RefusedError,
+    frames_in,
+    packed,
+    parts_of,
+    unpacked,
+)
 
 Hook = Callable[[str], None]
+RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
+SAY = 5.0  # seconds of waiting, after which it is said for whom, and again whenever it has doubled
+log = logging.getLogger("gossamer.peers")
 
 
 class Node:
     """Drives one party. `hook` is called at named moments, where tests end the process."""
 
-    def __init__(self, party: Party, transport: Transport, run: str, epoch: int, hook: Hook | None = None) -> None:
-        self._party, self._transport, self._run, self._epoch = party, transport, run, epoch
+    def __init__(
+        self,
+        party: Party,
+        transport: Transport,
+        run: str,
+        epoch: int,
+        hook: Hook | None = None,
+        *,
+        patience: float = 10.0,
+    ) -> None:
+        self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
+        self._patience = patience
         self._assemblies: dict[tuple[int, int, str], Assembly] = {}
         self._barred: set[int] = set()
+        self._left: set[int] = set()  # neighbours that said that they are done
+        self._progress = self._resent = time.monotonic()
+        self._say = SAY
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
+        self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
     @property
     def done(self) -> bool:
-        return self._party.finished and self._party.delivered
+        """No round left, and all that was sent was used."""
+        return self.party.finished and self.party.delivered
+
+    @property
+    def over(self) -> bool:
+        """Nobody needs this learner any more."""
+        return self.done and self._left >= set(self.party.hears)
+
+    @property
+    def waiting(self) -> float:
+        """Seconds since anything moved."""
+        return time.monotonic() - self._progress
 
     @property
     def hello(self) -> bytes:
         """What is said first on a link, by either side."""
-        party = self._party
+        party = self.party
         return packed(Frame(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)))
 
     def greet(self) -> None:
-        for j in self._party.tells:
-            self._transport.send(j, self.hello)
-        for j in self._party.hears:
-            self._transport.reply(j, self.hello)
+        for j in self.party.tells:
+            self._send(j, self.hello)
+        for j in self.party.hears:
+            self._reply(j, self.hello)
         self.resend()
 
     def resend(self, since: int = 0) -> None:
         """All that some listener may not have used; the same bytes as ever."""
-        for j in self._party.tells:
+        for j in self.party.tells:
             self.send_all(j, since)
         self._hook("sent")
 
     def send_all(self, to: int, since: int = 0) -> None:
         """All that one listener may not have used, of this round on."""
-        for t, channel, payload in self._party.outgoing(to):
+        for t, channel, payload in self.party.outgoing(to):
             for frame in parts_of(t, channel, payload) if t >= since else ():
-                self._transport.send(to, packed(frame))
+                self._send(to, packed(frame))
+        if self.done:
+            self._send(to, packed(Frame(Done())))
 
-    def turn(self, timeout: float) -> bool:
-        """The next frame that the transport has, and all that follows from it; False where none came."""
-        arrived = self._transport.receive(timeout)
-        if arrived is None:
-            return False
-        self.take(arrived)
-        return True
+    def _send(self, to: int, data: bytes) -> None:
+        self.sent += len(data)
+        self._transport.send(to, data)
+
+    def _reply(self, to: int, data: bytes) -> None:
+        self.sent += len(data)
+        self._transport.reply(to, data)
 
     def take(self, arrived: Arrived) -> RefusedError | None:
-        """A frame, and all that follows from it; the refusal, where it is one."""
-        try:
-            self._take(arrived, unpacked(arrived.data))
-        except RefusedError as refusal:
-            self.refused[arrived.sender, refusal.reason] += 1
-            return refusal
-        while self._party.ready:
-            used = self._party.advance()
+        """What arrived at once, and all that follows from it; the last refusal, where there is one."""
+        self.received += len(arrived.data)
+        refusal = None
+        for data in frames_in(arrived.data):
+            try:
+                self._take(arrived, unpacked(data))
+            except RefusedError as refused:
+                self.refused[arrived.sender, refused.reason] += 1
+                refusal = refused
+        self.go_on()
+        return refusal
+
+    def go_on(self) -> None:
+        """As many rounds as can be taken with what is there."""
+        party = self.party
+        while party.ready:
+            used = party.advance()
+            self._progress, self._say = time.monotonic(), SAY
             self._hook("committed")
-            self.resend(since=self._party.round)
-            for j in self._party.hears:
-                self._transport.reply(j, packed(Frame(Ack(used))))
-        return None
+            self.resend(since=party.round)
+            if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
+                for j in party.hears:
+                    self._reply(j, packed(Frame(Ack(used))))
+
+    def tick(self) -> None:
+        """From time to time: records may have come, somebody may have been waited for long enough."""
+        self.go_on()
+        now, waiting = time.monotonic(), self.waiting
+        if self.done or waiting < min(SAY, self._patience):
+            return
+        awaited = self.party.awaited()
+        if waiting >= self._patience:
+            for j in awaited:
+                self.party.excuse(j)
+            self.go_on()
+        if waiting >= self._say:
+            self._say *= 2
+            log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": awaited})
+        if now - self._resent >= RESEND and not self.party.delivered:
+            self._resent, self.resends = now, self.resends + 1
+            self.resend()
 
     def _take(self, arrived: Arrived, frame: Frame) -> None:
         header, sender = frame.header, arrived.sender
         if isinstance(header, Hello):
-            self._hello(sender, header)
+            self._hello(sender, header, arrived.answer)
         elif sender in self._barred:
             raise RefusedError(
                 "old journal", f"learner {sender} was refused when it said hello: nothing of it is used."
             )
         elif isinstance(header, Part):
-            self._part(sender, header, bytes(frame.payload))
+            self._part(sender, header, frame.payload)
         elif isinstance(header, Ack):
-            self._party.acknowledged(sender, header.round)
+            self._acked(sender, header.round)
+        elif isinstance(header, Done):
+            self._left.add(sender)
         elif isinstance(header, Refusal):
             raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
 
-    def _hello(self, sender: int, hello: Hello) -> None:
-        party = self._party
+    def _hello(self, sender: int, hello: Hello, answer: bool) -> None:
+        party = self.party
         if hello.sender != sender:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
         if sender not in party.hears and sender not in party.tells:
@@ -100,17 +175,25 @@ class Node:
                 "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
             )
         self._barred.add(sender)  # whose past is shorter than what it showed is heard no more
-        party.met(sender, hello.epoch, hello.round)
+        party.met(sender, hello.epoch, hello.round, answer)
         self._barred.discard(sender)
+        self._left.discard(sender)
         if sender in party.tells:
             self.send_all(sender)
 
-    def _part(self, sender: int, part: Part, payload: bytes) -> None:
-        party = self._party
+    def _acked(self, sender: int, round_: int) -> None:
+        before = self.done
+        self.party.acknowledged(sender, round_)
+        if self.done and not before:
+            for j in self.party.tells:
+                self._send(j, packed(Frame(Done())))
+
+    def _part(self, sender: int, part: Part, payload: bytes | memoryview) -> None:
+        party = self.party
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._transport.reply(sender, packed(Frame(Ack(part.round))))  # it was used; the ack was lost
+            self._reply(sender, packed(Frame(Ack(party.round - 1))))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.part == 0:

@@ -2,7 +2,7 @@
 
     start    reads the journal, or draws round 0 and commits it
     outgoing what is to be sent now: the bytes in the journal, and no others
-    receive  a neighbour's vector of this round or the next; refused where it is neither expected nor the same as before
+    receive  a neighbour's vector of this round or a later one; refused where it is not expected, or other than before
     advance  when all have come: the algorithm's step, the next round's gradient and noise, one commit; then it may be
              sent, and the round that was used may be acknowledged
 
@@ -14,7 +14,7 @@ what the graph gives, because the privacy proof takes it as given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,12 +22,27 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded
 from gossamer.privacy import Boundary
-from gossamer.streams import Stream
+from gossamer.records import Batch
 from gossamer.types import Array, GossamerError, Matrix
 
-SAME = 1e-9  # how far a public value may be from the graph's
+Payload = bytes | bytearray
+WINDOW, SMALL = 8, 1 << 14  # rounds a sender may be ahead of whoever hears it, where vectors have so many bytes; else 1
+
+
+class Feed(Protocol):
+    """One learner's own records."""
+
+    def here(self, t: int) -> bool:
+        """Whether round t's records have come."""
+        ...
+
+    def arrivals(self, t: int) -> Batch: ...
+    def read(self, t: int) -> str:
+        """What of the records is behind a learner that has used round t's, to be compared after a restart."""
+        ...
 
 
 class Expected(NamedTuple):
@@ -37,15 +52,29 @@ class Expected(NamedTuple):
     channel: str
 
 
+def window_of(size: int, dtype: Dtype) -> int:
+    """How many rounds a sender may be ahead: some where they are small, so that acknowledgements can be few."""
+    return WINDOW if size * DTYPES[dtype].itemsize <= SMALL else 1
+
+
+def rounds_kept(size: int, dtype: Dtype, lateness: int) -> int:
+    """How many rounds a journal must have room for."""
+    return window_of(size, dtype) + lateness + 2
+
+
 class Party:
-    """Learner i of a run; `stream` brings its own records alone, `size` is how many parameters there are."""
+    """Learner i of a run; `feed` brings its own records alone, `size` is how many parameters there are.
+
+    late       for how many rounds in a row it may go on without a neighbour, with that one's last message
+    lateness   the most that anybody in the run may: how far ahead senders can be
+    """
 
     def __init__(
         self,
         i: int,
         algorithm: Algorithm,
         network: Network,
-        stream: Stream,
+        feed: Feed,
         memory: Memory,
         boundary: Boundary,
         journal: Journal,
@@ -53,9 +82,11 @@ class Party:
         size: int,
         steps: int,
         dtype: Dtype = "f8",
+        late: int = 0,
+        lateness: int = 0,
     ) -> None:
         self.i, self.steps, self.size, self.dtype = i, steps, size, dtype
-        self._algorithm, self._stream, self._memory = algorithm, stream, memory
+        self._algorithm, self.feed, self._memory = algorithm, feed, memory
         self._boundary: Any = boundary
         self._journal = journal
         self._rows = network.rows([i], algorithm.mixes)
@@ -66,29 +97,38 @@ class Party:
             over: [j for j in range(network.m) if i in _row(network, over, j)] for over in algorithm.mixes
         }
         self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
-        self._got: dict[int, dict[Expected, bytes]] = {}
+        self.window, self._late, self._lateness = window_of(size, dtype), late, lateness
+        self._got: dict[int, dict[Expected, Payload]] = {}
+        self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
+        self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
+        self._excused: set[int] = set()
         self._over: dict[int, dict[str, Matrix]] = {}
+        self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
-        self.heard: dict[int, tuple[int, int]] = journal.heard()
         self._start()
 
     def _start(self) -> None:
         now = self._journal.latest()
-        if now is None:
-            state = self._algorithm.init(self._rows, np.zeros((1, self.size)))
-            self._kind, self._outbox = type(state), dict[int, dict[str, bytes]]()
-            self._prepare(0, state)
-            return
         state = self._algorithm.init(self._rows, np.zeros((1, self.size)))
-        self._kind = type(state)
+        self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
+        if now is None:
+            self._outbox: dict[int, dict[str, bytes]] = {}
+            self._prepare(0, state, ())
+            return
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
-        self.round, self.state, self._gradient = now.round, self._kind(**own), now.gradient
-        self._outbox = self._journal.outbox()
+        self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
+        self._outbox = self._journal.messages()
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
-        for t in range(min(now.round + 1, self.steps)):
-            self._memory.observe(self._stream.arrivals(t))
+        newest = min(now.round, self.steps - 1)
+        if self.feed.read(newest) != now.read:
+            raise GossamerError(
+                f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
+                "now; give the same file, to which records were only added."
+            )
+        for t in range(newest + 1):
+            self._memory.observe(self.feed.arrivals(t))
 
     @property
     def finished(self) -> bool:
@@ -99,165 +139,187 @@ class Party:
         """Whether every listener has used all that it was sent."""
         return not self._outbox
 
-    def _prepare(self, t: int, state: Any) -> None:
+    def _prepare(self, t: int, state: Any, late: tuple[tuple[int, int], ...]) -> None:
         """Draw all that round t sends, and commit it; nothing before this may have left, and nothing is drawn again."""
         payloads: dict[str, bytes] = {}
         gradient = np.zeros((1, self.size))
         if t < self.steps:
-            self._memory.observe(self._stream.arrivals(t))
+            self._memory.observe(self.feed.arrivals(t))
             self._boundary.charge(t)
             gradient = self._boundary.gradient(t, self._memory.gradient(self._algorithm.point(state)))
             for channel, out in self._algorithm.emit(state, gradient, self._rows, t).items():
                 value = self._boundary.release(channel, t, out.value) if out.private else out.value
                 payloads[channel] = encoded(value, self.dtype)
         kept = state._asdict() | self._boundary.kept(t)
-        self._journal.commit(Snapshot(t, kept, gradient, min(t + 1, self.steps)), payloads, self.heard)
+        read, used = self.feed.read(min(t, self.steps - 1)), min(self._acked.values(), default=t) + 1
+        now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
+        self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        if payloads:
+        if payloads and self.tells:
             self._outbox[t] = payloads
 
     def _channels(self, t: int) -> dict[str, Matrix]:
         """What everybody sends in round t, and over which links; asked for often, so found once."""
         if t not in self._over:
             sent = self._algorithm.emit(self.state, self._gradient, self._rows, t) if t < self.steps else {}
-            self._over = {k: known for k, known in self._over.items() if k >= self.round - 2}
+            oldest = min([self.round, *self._outbox])
+            self._over = {k: known for k, known in self._over.items() if k >= oldest}
+            self._expected = {k: known for k, known in self._expected.items() if k >= oldest}
             self._over[t] = {channel: out.over for channel, out in sent.items()}
         return self._over[t]
 
-    def expected(self, t: int) -> list[Expected]:
-        return [Expected(j, channel) for channel, over in self._channels(t).items() for j in self._weights[over]]
+    def expected(self, t: int) -> frozenset[Expected]:
+        if t not in self._expected:
+            all_ = {Expected(j, c) for c, over in self._channels(t).items() for j in self._weights[over]}
+            self._expected[t] = frozenset(all_)
+        return self._expected[t]
 
     def outgoing(self, to: int) -> list[tuple[int, str, bytes]]:
         """(round, channel, bytes) for one listener, oldest first: all that it may not have used yet."""
         found = []
         for t, payloads in sorted(self._outbox.items()):
-            over = self._channels(t)
             if t > self._acked[to]:
+                over = self._channels(t)
                 found += [(t, c, data) for c, data in payloads.items() if to in self._tells[over[c]]]
         return found
 
     def length(self, sender: int, t: int, channel: str) -> int:
-        """How many numbers a neighbour's vector of this round or the next has; refuses what is not expected of it."""
-        if not self.round <= t <= self.round + 1:
+        """How many numbers a neighbour's vector of a round has; refuses what is not expected of it."""
+        ahead = self.window + self._lateness
+        if not self.round <= t <= self.round + ahead:
             raise RefusedError(
                 "window",
-                f"learner {sender} sent round {t} while round {self.round} is under way, expected it or the next.",
+                f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "
+                f"next {ahead}.",
             )
-        if Expected(sender, channel) not in self.expected(t):
+        if (sender, channel) not in self.expected(t):
             raise RefusedError(
                 "unexpected", f"learner {sender} sent {channel!r} in round {t}, which is not expected of it."
             )
         return self._public.width(t, channel) or self.size
 
-    def receive(self, sender: int, t: int, channel: str, payload: bytes) -> None:
-        """Take a vector in, which is this round's or the next one's."""
-        wanted, size = Expected(sender, channel), self.length(sender, t, channel)
+    def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
+        """Take a vector in, which is this round's or one of the next."""
+        size = self.length(sender, t, channel)
         if len(payload) != size * DTYPES[self.dtype].itemsize:
             raise RefusedError(
                 "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
             )
-        vector = decoded(payload, self.dtype)
-        self._public.check(sender, t, channel, vector)
-        before = self._got.setdefault(t, {}).get(wanted)
-        if before is not None and before != payload:
+        self._public.check(sender, t, channel, decoded(payload, self.dtype))
+        have, wanted = self._got.setdefault(t, {}), Expected(sender, channel)
+        if wanted in have and have[wanted] != payload:
             raise RefusedError(
                 "changed",
                 f"learner {sender} sent {channel!r} of round {t} a second time with other numbers: it has drawn again, "
                 "which releases its state twice.",
             )
-        self._got[t][wanted] = payload
+        have[wanted] = payload
 
     def missing(self) -> list[Expected]:
         """What the round waits for."""
         have = self._got.get(self.round, {})
-        return [one for one in self.expected(self.round) if one not in have]
+        return [one for one in sorted(self.expected(self.round)) if one not in have]
+
+    def slow(self) -> list[int]:
+        """Listeners that have not used what they must have before this learner goes on."""
+        return [j for j, used in self._acked.items() if used < self.round - self._window_to(j)]
+
+    def _window_to(self, listener: int) -> int:
+        return self.window + (self._late if listener in self._excused else 0)
+
+    def awaited(self) -> list[int]:
+        """The neighbours that keep this learner from going on."""
+        return [] if self.finished else sorted({one.sender for one in self._absent()} | set(self.slow()))
+
+    def excuse(self, neighbour: int) -> None:
+        """A neighbour that was waited for long enough: go on without it, for `late` rounds in a row at most."""
+        if self._late:
+            self._excused.add(neighbour)
+
+    def _absent(self) -> list[Expected]:
+        """What is missing and cannot be replaced."""
+        return [one for one in self.missing() if not self._replaceable(one)]
+
+    def _replaceable(self, one: Expected) -> bool:
+        if one.sender not in self._excused:
+            return False
+        public = self._public.width(self.round, one.channel) is not None
+        return public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
 
     @property
     def ready(self) -> bool:
-        """Whether all has come, and every listener has used the round before this one.
+        """Whether all has come, every listener is near enough, and the next round's records are there.
 
-        The second keeps what is stored and sent ahead to two rounds, for links that only go one way as well. It cannot
-        hang: of those that are least far on, the listeners have all used the round before.
+        The second bounds what is stored and sent ahead, for links that only go one way as well. It cannot hang: of
+        those that are least far on, the listeners have all used the rounds before.
         """
-        waiting = self.finished or bool(self.missing())
-        return not waiting and all(used >= self.round - 1 for used in self._acked.values())
+        if self.finished or self.slow():
+            return False
+        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
+            return False
+        return self.round + 1 >= self.steps or self.feed.here(self.round + 1)
 
     def advance(self) -> int:
         """Take the step of a round for which all has come, and commit the next; says which round was used."""
         if not self.ready:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})
+        absent = {one.sender for one in self.expected(t) if one not in have}
         got: dict[str, Array] = {}
         for channel, over in self._channels(t).items():
             total = np.zeros((1, self._public.width(t, channel) or self.size))
             for j, weight in self._weights[over].items():
-                total += weight * decoded(have[Expected(j, channel)], self.dtype)
+                total += weight * self._used(have, t, Expected(j, channel))
             got[channel] = total
         after = self._algorithm.step(self.state, got, self._gradient, self._rows, t)
         for j in self.hears:
-            self.heard[j] = (self.heard.get(j, (0, -1))[0], t)
-        self._prepare(t + 1, after)
+            self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
+            if j not in absent:
+                self.heard[j] = (self.heard.get(j, (0, -1))[0], t)
+                self._excused.discard(j)
+        if self._late:
+            self._last |= have
+        self._prepare(t + 1, after, tuple((t, j) for j in sorted(absent)))
         return t
+
+    def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
+        """A neighbour's vector of this round, or its last where it is late; the graph's own where it is public."""
+        public = self._public.value(t, one.channel)
+        if public is not None:
+            vector: Array = public[one.sender]
+            return vector
+        return np.frombuffer(have[one] if one in have else self._last[one], dtype=DTYPES[self.dtype])
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t."""
         if listener not in self._acked or t > self.round:
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
-        self._acked[listener] = max(self._acked[listener], t)
-        done = min(self._acked.values(), default=self.round) + 1
-        if any(old < done for old in self._outbox):
-            self._outbox = {old: payloads for old, payloads in self._outbox.items() if old >= done}
-            self._journal.forget(done)
+        if t <= self._acked[listener]:
+            return
+        self._acked[listener] = t
+        self._excused.discard(listener)
+        used = min(self._acked.values()) + 1
+        for old in [old for old in self._outbox if old < used]:
+            del self._outbox[old]
 
-    def met(self, neighbour: int, epoch: int, round_: int) -> None:
-        """A neighbour has said hello. One whose past is shorter than what it has shown us has an old journal."""
-        known_epoch, used = self.heard.get(neighbour, (0, -1))
-        if epoch < known_epoch or round_ < used:
+    def met(self, neighbour: int, epoch: int, round_: int, answer: bool) -> None:
+        """A neighbour has said hello. One whose past is shorter than what it has shown us has an old journal.
+
+        What two links bring comes in any order, so that within one life a hello is compared with its own link alone:
+        an answer with what was acknowledged there, any other with what was sent there.
+        """
+        known, used = self.heard.get(neighbour, (0, -1))
+        least = self._acked.get(neighbour, -1) + 1
+        shown = max(used, least) if epoch > known else least if answer else used
+        if epoch < known or round_ < shown:
             raise RefusedError(
                 "old journal",
-                f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known_epoch} and "
-                f"round {used} before: its journal was copied back in time, and what it would draw was drawn already.",
+                f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
+                f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
         self.heard[neighbour] = (epoch, used)
-
-
-class PublicValues:
-    """What every learner sends on channels that carry no data: functions of the graph, found by everyone alone."""
-
-    def __init__(self, algorithm: Algorithm, network: Network) -> None:
-        self._algorithm, self._m = algorithm, network.m
-        self._rows = network.rows(mixes=algorithm.mixes)
-        self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
-        self._state = algorithm.init(self._rows, np.zeros((network.m, 1)))
-        self._sent: dict[int, Mapping[str, Array]] = {}
-        self._next = 0
-
-    def _until(self, t: int) -> Mapping[str, Array]:
-        nothing = np.zeros((self._m, 1))
-        while self._next <= t:
-            out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
-            self._sent[self._next] = {c: o.value for c, o in out.items() if not o.private}
-            got = {c: self._weights[o.over] @ o.value for c, o in out.items()}
-            self._state = self._algorithm.step(self._state, got, nothing, self._rows, self._next)
-            self._sent.pop(self._next - 2, None)  # rounds that are over
-            self._next += 1
-        return self._sent.get(t, {})
-
-    def check(self, sender: int, t: int, channel: str, vector: Array) -> None:
-        public = self._until(t).get(channel)
-        if public is None:
-            return
-        if vector.shape != public[sender].shape or np.abs(vector - public[sender]).max() > SAME:
-            raise RefusedError(
-                "public",
-                f"learner {sender} sent a {channel!r} in round {t} which the graph does not give: it has another "
-                "graph, or lies; privacy is proved for the graph's.",
-            )
-
-    def width(self, t: int, channel: str) -> int | None:
-        """How long a public channel's vectors are."""
-        known = self._until(t).get(channel)
-        return None if known is None else int(known.shape[1])
+        if neighbour in self._acked:
+            self.acknowledged(neighbour, min(round_ - 1, self.round))
 
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:

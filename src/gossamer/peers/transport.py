@@ -1,24 +1,30 @@
-"""How frames get from one party to another: a small protocol, and one within a process, whose links can be made bad."""
+"""How frames get from one party to another: a small protocol, and one within a process, whose links can be made bad.
+
+A transport carries one frame or several at once, and hands what arrives to the `take` that it was made with, together
+with who sent it: from the certificate, or whatever else it knows for sure. It may lose, repeat or delay: whoever uses
+it sends again until it is acknowledged. It never waits: where nobody listens, what is sent is dropped.
+"""
 
 from __future__ import annotations
 
-import queue
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Arrived(NamedTuple):
-    """A frame's bytes, and who sent them: from the certificate, or whatever the transport knows for sure."""
+    """What came at once, and who sent it; an answer comes back on a link of the receiver's own."""
 
     sender: int
     data: bytes
+    answer: bool = False
+
+
+Take = Callable[[Arrived], Any]
 
 
 class Transport(Protocol):
-    """Carries whole frames. It may lose, repeat or delay them: whoever uses it sends again until it is acknowledged."""
-
     def send(self, to: int, data: bytes) -> None:
         """To a learner that hears this one."""
         ...
@@ -26,12 +32,6 @@ class Transport(Protocol):
     def reply(self, to: int, data: bytes) -> None:
         """Back to a learner that this one hears."""
         ...
-
-    def receive(self, timeout: float) -> Arrived | None:
-        """The next frame, or None after `timeout` seconds."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Faults(NamedTuple):
@@ -44,19 +44,21 @@ class Faults(NamedTuple):
 
 
 class Hub:
-    """All mailboxes of one process; `seen` is told every frame that is sent, as a wire-tap would be."""
+    """All mailboxes of one process; `seen` is told everything that is sent, as a wire-tap would be."""
 
     def __init__(
         self, faults: Faults | None = None, seed: int = 0, seen: Callable[[int, int, bytes], None] | None = None
     ) -> None:
-        self._boxes: dict[int, queue.SimpleQueue[Arrived]] = defaultdict(queue.SimpleQueue)
+        self._boxes: dict[int, deque[Arrived]] = defaultdict(deque)
         self._faults, self._random, self._seen = faults or Faults(), random.Random(seed), seen
         self._held: list[tuple[int, Arrived]] = []
 
     def of(self, i: int) -> InMemory:
+        """A mailbox that is empty, as that of a process that has just started."""
+        self._boxes[i].clear()
         return InMemory(self, i)
 
-    def deliver(self, sender: int, to: int, data: bytes) -> None:
+    def deliver(self, sender: int, to: int, data: bytes, answer: bool = False) -> None:
         if self._seen is not None:
             self._seen(sender, to, data)
         chance, faults = self._random.random, self._faults
@@ -66,32 +68,34 @@ class Hub:
             at = self._random.randrange(len(data))
             data = data[:at] + bytes([data[at] ^ (1 + self._random.randrange(255))]) + data[at + 1 :]
         if chance() < faults.late:
-            self._held.append((to, Arrived(sender, data)))
+            self._held.append((to, Arrived(sender, data, answer)))
             return
         for _ in range(2 if chance() < faults.repeat else 1):
-            self._boxes[to].put(Arrived(sender, data))
+            self._boxes[to].append(Arrived(sender, data, answer))
         while self._held and chance() < 0.5:
             late, arrived = self._held.pop(self._random.randrange(len(self._held)))
-            self._boxes[late].put(arrived)
+            self._boxes[late].append(arrived)
 
-    def take(self, i: int, timeout: float) -> Arrived | None:
-        try:
-            return self._boxes[i].get(timeout=timeout) if timeout > 0 else self._boxes[i].get_nowait()
-        except queue.Empty:
-            return None
+    def next_for(self, i: int) -> Arrived | None:
+        """What lies longest in a mailbox."""
+        return self._boxes[i].popleft() if self._boxes[i] else None
 
 
 class InMemory:
+    """A mailbox and the way to all others; whoever owns it fetches what has come."""
+
     def __init__(self, hub: Hub, i: int) -> None:
         self._hub, self._i = hub, i
 
     def send(self, to: int, data: bytes) -> None:
         self._hub.deliver(self._i, to, data)
 
-    reply = send
+    def reply(self, to: int, data: bytes) -> None:
+        self._hub.deliver(self._i, to, data, answer=True)
 
-    def receive(self, timeout: float) -> Arrived | None:
-        return self._hub.take(self._i, timeout)
-
-    def close(self) -> None:
-        pass
+    def turn(self, take: Take) -> bool:
+        """Hand over what came next; False where nothing did."""
+        arrived = self._hub.next_for(self._i)
+        if arrived is not None:
+            take(arrived)
+        return arrived is not None

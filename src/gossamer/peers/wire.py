@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -61,6 +62,10 @@ class Ack(msgspec.Struct, tag="ack", forbid_unknown_fields=True, frozen=True):
     round: int
 
 
+class Done(msgspec.Struct, tag="done", forbid_unknown_fields=True, frozen=True):
+    """The sender has no round left, and all it sent was used: nobody need stay for its sake."""
+
+
 class Refusal(msgspec.Struct, tag="refusal", forbid_unknown_fields=True, frozen=True):
     """Why the other side will hear nothing more on this link."""
 
@@ -68,7 +73,7 @@ class Refusal(msgspec.Struct, tag="refusal", forbid_unknown_fields=True, frozen=
     sentence: str
 
 
-Header = Hello | Part | Ack | Refusal
+Header = Hello | Part | Ack | Done | Refusal
 _decoder = msgspec.msgpack.Decoder(Header)
 _encoder = msgspec.msgpack.Encoder()
 
@@ -76,6 +81,19 @@ _encoder = msgspec.msgpack.Encoder()
 class Frame(NamedTuple):
     header: Header
     payload: bytes | memoryview = b""
+
+
+def frames_in(data: bytes) -> Iterator[memoryview]:
+    """The frames that lie one after the other in what arrived at once; what is none comes last, and is refused."""
+    rest = memoryview(data)
+    while len(rest) > PREFIX.size:
+        _, _, header_size, payload_size, _ = PREFIX.unpack_from(rest)
+        end = PREFIX.size + header_size + payload_size
+        if end >= len(rest):
+            break
+        yield rest[:end]
+        rest = rest[end:]
+    yield rest
 
 
 def packed(frame: Frame) -> bytes:
@@ -86,10 +104,11 @@ def packed(frame: Frame) -> bytes:
             f"{PAYLOAD_LIMIT}; send it in parts."
         )
     check = zlib.crc32(frame.payload, zlib.crc32(header))
-    return PREFIX.pack(MAGIC, VERSION, len(header), len(frame.payload), check) + header + bytes(frame.payload)
+    prefix = PREFIX.pack(MAGIC, VERSION, len(header), len(frame.payload), check)
+    return b"".join((prefix, header, frame.payload))
 
 
-def unpacked(data: bytes) -> Frame:
+def unpacked(data: bytes | memoryview) -> Frame:
     """The frame that `data` is, whole; RefusedError where it is not one."""
     if len(data) < PREFIX.size:
         raise RefusedError("short", f"a frame of {len(data)} bytes, expected at least {PREFIX.size}: it was cut off.")
@@ -130,7 +149,8 @@ def unpacked(data: bytes) -> Frame:
 
 def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
     """A vector's bytes in frames of at most 1 MiB; an empty one is a frame, too."""
-    cut = [payload[k : k + PAYLOAD_LIMIT] for k in range(0, len(payload), PAYLOAD_LIMIT)] or [b""]
+    whole = memoryview(payload)
+    cut = [whole[k : k + PAYLOAD_LIMIT] for k in range(0, len(payload), PAYLOAD_LIMIT)] or [whole]
     return [Frame(Part(round_, channel, k, len(cut)), piece) for k, piece in enumerate(cut)]
 
 
@@ -139,8 +159,8 @@ def encoded(vector: Array, dtype: Dtype) -> bytes:
 
 
 def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
-    """The numbers, as float64; RefusedError where one is not finite."""
-    found: Array = np.frombuffer(payload, dtype=DTYPES[dtype]).astype(float)
+    """The numbers, as they lie in the payload; RefusedError where one is not finite."""
+    found: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
     if not np.isfinite(found).all():
         raise RefusedError("not finite", "a message with a number that is not finite: its sender's run has diverged.")
     return found
@@ -152,23 +172,22 @@ class Assembly:
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
         self._expected = max(1, -(-self._bytes // PAYLOAD_LIMIT))
-        self._buffer = bytearray()
+        self._buffer, self._at = bytearray(self._bytes), 0
 
-    def add(self, part: Part, payload: bytes | memoryview) -> bytes | None:
+    def add(self, part: Part, payload: bytes | memoryview) -> bytearray | None:
         """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
-        at = len(self._buffer) // PAYLOAD_LIMIT
-        if part.parts != self._expected or part.part != at:
+        if part.parts != self._expected or part.part != self._at:
             raise RefusedError(
                 "parts",
-                f"part {part.part} of {part.parts} of a vector, expected part {at} of {self._expected}: its size or "
-                "order is not this run's.",
+                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self._expected}: its size "
+                "or order is not this run's.",
             )
-        wanted = min(PAYLOAD_LIMIT, self._bytes - len(self._buffer))
+        start = self._at * PAYLOAD_LIMIT
+        wanted = min(PAYLOAD_LIMIT, self._bytes - start)
         if len(payload) != wanted:
             raise RefusedError(
                 "size", f"a part of {len(payload)} bytes, expected {wanted}: its vector is not of this run's size."
             )
-        if part.part + 1 < self._expected:
-            self._buffer += payload
-            return None
-        return bytes(self._buffer) + bytes(payload)
+        self._buffer[start : start + wanted] = payload
+        self._at += 1
+        return self._buffer if self._at == self._expected else None

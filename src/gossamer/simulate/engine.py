@@ -29,12 +29,13 @@ from gossamer.privacy import (
     simulated,
 )
 from gossamer.schedules import Decay, Schedule
+from gossamer.setting import setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
 from gossamer.simulate.record import LEARNER, Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
+from gossamer.types import Array, GossamerError, Matrix, Out, Rows
 from gossamer.version import __version__
 
 
@@ -249,10 +250,6 @@ def setting_of(
     algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int, size: int
 ) -> Setting:
     """All that decides a run's privacy."""
-    rows = [network.rows([i], algorithm.mixes) for i in range(network.m)]
-    if stream.table.undeclared:
-        # One record would move how all others are seen: no recursion and no clipper covers that.
-        raise GossamerError(f"privacy cannot be proved: {stream.table.undeclared}")
     newest = stream.room(1)
     short = stream.room(steps) < steps * newest
     if short.any():
@@ -262,24 +259,16 @@ def setting_of(
             f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
             "privacy is proved for a full round every time: use fewer steps or a smaller per_round."
         )
-
-    def dynamics(i: int, rounds: int) -> Dynamics:
-        if algorithm.dynamics is None:
-            raise GossamerError(f"no sensitivity recursion is known for {algorithm.name}: use noise at the source.")
-        return algorithm.dynamics(rows[i], network.own_weights(rounds)[:, i])
-
-    return Setting(
-        learners=network.m,
-        coordinates=size,
+    return setting_for(
+        range(network.m),
+        algorithm,
+        network,
+        model,
+        stream.table,
+        gradient=gradient,
         steps=steps,
-        history=gradient == "history",
-        records=[int(n) for n in newest],
-        per_round=model.clip is not None and model.clip.per == "round",
-        reach=lambda norm: model.reach(stream.table.bounds, 1 if norm == 1 else 2),
-        ridge=model.l2,
-        dynamics=dynamics,
-        settles=network.settles,
-        step_exponent=dynamics(0, 1).v if algorithm.dynamics is not None else None,
+        size=size,
+        per_round=[int(n) for n in newest],
         read_once=stream.rounds is not None and steps <= stream.rounds,
     )
 

@@ -6,8 +6,6 @@ import hashlib
 import importlib
 import io
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gossamer.files import replace_file
 from gossamer.report.curves import draw_curves
 from gossamer.types import Array, GossamerError
 
@@ -216,33 +215,6 @@ def _safetensors() -> Any:
 def write_json(content: Mapping[str, Any]) -> str:
     """JSON with null for what JSON has no number for."""
     return json.dumps(plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        path = path.resolve()  # a link stays a link
-        if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
-            path.write_bytes(content)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=".gossamer-")  # of its own, whoever else writes here
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(fresh, 0o666 & ~_umask())
-            os.replace(fresh, path)
-        except BaseException:
-            os.unlink(fresh)
-            raise
-    except OSError as error:
-        raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _base(path: Path) -> Path:

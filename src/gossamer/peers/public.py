@@ -1,0 +1,65 @@
+"""What every learner sends on channels that carry no data: functions of the graph, found by everyone alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.networks import Network
+from gossamer.peers.wire import RefusedError
+from gossamer.types import Array
+
+SAME = 1e-9  # how far a public value may be from the graph's, in float64
+SAME_NARROW = 1e-6  # and where it was sent as float32
+KEPT = 100  # rounds
+
+
+class PublicValues:
+    """The graph's values, round by round; asked for in order, or close to it."""
+
+    def __init__(self, algorithm: Algorithm, network: Network) -> None:
+        self._algorithm, self._m = algorithm, network.m
+        self._rows = network.rows(mixes=algorithm.mixes)
+        self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
+        self._state = algorithm.init(self._rows, np.zeros((network.m, 1)))
+        self._sent: dict[int, Mapping[str, Array]] = {}
+        self._next: int | None = 0  # None: no public channel is used any more
+
+    def _until(self, t: int) -> Mapping[str, Array]:
+        nothing = np.zeros((self._m, 1))
+        while self._next is not None and self._next <= t:
+            out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
+            public = {channel: sent.value for channel, sent in out.items() if not sent.private}
+            if not public:
+                self._next = None
+                break
+            self._sent[self._next] = public
+            got = {channel: self._weights[sent.over] @ sent.value for channel, sent in out.items()}
+            self._state = self._algorithm.step(self._state, got, nothing, self._rows, self._next)
+            self._sent.pop(self._next - KEPT, None)
+            self._next += 1
+        return self._sent.get(t, {})
+
+    def value(self, t: int, channel: str) -> Array | None:
+        """All learners' vectors, one a row; None where the channel is not public."""
+        return self._until(t).get(channel)
+
+    def width(self, t: int, channel: str) -> int | None:
+        """How long a public channel's vectors are."""
+        known = self.value(t, channel)
+        return None if known is None else int(known.shape[1])
+
+    def check(self, sender: int, t: int, channel: str, vector: Array) -> None:
+        public = self.value(t, channel)
+        if public is None:
+            return
+        same = SAME if vector.dtype.itemsize == 8 else SAME_NARROW
+        if vector.shape != public[sender].shape or np.abs(vector - public[sender]).max() > same:
+            raise RefusedError(
+                "public",
+                f"learner {sender} sent a {channel!r} in round {t} which the graph does not give: it has another "
+                "graph, or lies; privacy is proved for the graph's.",
+            )
