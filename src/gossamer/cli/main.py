@@ -14,6 +14,7 @@ from gossamer.cli.compare import compare
 from gossamer.cli.frontier import frontier
 from gossamer.cli.graph import graph
 from gossamer.cli.language import translated
+from gossamer.cli.peers import peer, peers
 from gossamer.cli.run import run
 from gossamer.types import GossamerError
 from gossamer.version import __version__
@@ -31,6 +32,8 @@ app.command()(budget)
 app.command()(audit)
 app.command()(compare)
 app.command()(frontier)
+app.add_typer(peers, name="peers", no_args_is_help=True)
+app.add_typer(peer, name="peer", no_args_is_help=True)
 
 
 def _version(wanted: bool) -> None:
@@ -78,7 +81,13 @@ def main() -> None:
 
 def _command() -> str:
     known = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    return next((f"{word} " for word in sys.argv[1:2] if word in known), "")
+    rooms = {group.name: group.typer_instance for group in app.registered_groups}
+    first = next(iter(sys.argv[1:2]), "")
+    room = rooms.get(first)
+    if room is not None:
+        inner = [command.name for command in room.registered_commands]
+        return " ".join([first, *(word for word in sys.argv[2:3] if word in inner), ""])
+    return f"{first} " if first in known else ""
 
 
 def _fail(sentence: str) -> None:

@@ -242,5 +242,5 @@ def _check_classes(model: Model, labels: Array, classes: int) -> None:
             f"{type(model).__name__} found the label {strange[0]:g}, expected 0 to {classes - 1}: "
             "number the classes from 0, or use another model."
         )
-    if len(found) < 2:
+    if len(found) == 1:  # none: records are yet to come
         raise GossamerError(f"every label is {found[0]:g}: a classifier needs records of at least two classes.")

@@ -102,6 +102,7 @@ class Party:
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
+        self._newest: dict[str, bytes] = {}
         self._over: dict[int, dict[str, Matrix]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
@@ -118,6 +119,7 @@ class Party:
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         self._outbox = self._journal.messages()
+        self._newest = self._outbox[max(self._outbox)] if self._outbox else {}
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
@@ -151,12 +153,15 @@ class Party:
                 value = self._boundary.release(channel, t, out.value) if out.private else out.value
                 payloads[channel] = encoded(value, self.dtype)
         kept = state._asdict() | self._boundary.kept(t)
-        read, used = self.feed.read(min(t, self.steps - 1)), min(self._acked.values(), default=t) + 1
+        read = self.feed.read(min(t, self.steps - 1))
+        used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        if payloads and self.tells:
-            self._outbox[t] = payloads
+        if payloads:
+            self._newest = payloads
+            if self.tells:
+                self._outbox[t] = payloads
 
     def _channels(self, t: int) -> dict[str, Matrix]:
         """What everybody sends in round t, and over which links; asked for often, so found once."""
@@ -173,6 +178,11 @@ class Party:
             all_ = {Expected(j, c) for c, over in self._channels(t).items() for j in self._weights[over]}
             self._expected[t] = frozenset(all_)
         return self._expected[t]
+
+    def last_sent(self) -> dict[str, Array]:
+        """The newest vectors that were sent on each channel, as they were sent."""
+        dtype = DTYPES[self.dtype]
+        return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in self._newest.items()}
 
     def outgoing(self, to: int) -> list[tuple[int, str, bytes]]:
         """(round, channel, bytes) for one listener, oldest first: all that it may not have used yet."""

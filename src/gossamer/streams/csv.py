@@ -61,12 +61,12 @@ def from_csv(
         raise GossamerError(f"{path} has {records} records for {learners} learners: use --learners {records} or fewer.")
 
     blocks = [
-        _one_hot(cells, name, categories.get(name)) if name in one_hot else _scaled(cells, name, ranges.get(name))
+        one_hot_block(cells, name, categories.get(name)) if name in one_hot else scaled(cells, name, ranges.get(name))
         for name in features
     ]
     if intercept:
         blocks.append(np.ones((records, 1)))
-    labels = _amounts(cells, target, ranges.get(target)) if regression else _labels(cells, target, classes)
+    labels = amounts(cells, target, ranges.get(target)) if regression else labels_of(cells, target, classes)
     undeclared = _undeclared(
         [name for name in [*features, *[target] * regression] if name not in one_hot and name not in ranges],
         [name for name in features if name in one_hot and name not in categories],
@@ -98,7 +98,7 @@ def classes_in(path: str | Path, target: str, declared: Sequence[str] | None = N
     return len(set(keys)), not isinstance(keys[0], str)
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     path: Path
     header: list[str]
     lines: list[int]  # where in the file each record ends
@@ -121,7 +121,7 @@ class _Cells(NamedTuple):
                 )
 
 
-def _read(path: Path) -> _Cells:
+def _read(path: Path) -> Cells:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
@@ -146,9 +146,7 @@ def _read(path: Path) -> _Cells:
             raise GossamerError(
                 f"{path}, line {number}: {len(row)} values for {len(header)} columns; correct that line."
             )
-    return _Cells(
-        path, header, [number for number, _ in rows[1:]], np.array([row for _, row in rows[1:]], dtype=object)
-    )
+    return Cells(path, header, [number for number, _ in rows[1:]], np.array([row for _, row in rows[1:]], dtype=object))
 
 
 def _number(cell: str) -> float | None:
@@ -159,7 +157,7 @@ def _number(cell: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _numbers(cells: _Cells, name: str) -> Array:
+def _numbers(cells: Cells, name: str) -> Array:
     values = [_number(cell) for cell in cells.column(name)]
     if None in values:
         k = values.index(None)
@@ -172,7 +170,7 @@ def _numbers(cells: _Cells, name: str) -> Array:
     return np.array(values, dtype=float)
 
 
-def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> Array:
+def scaled(cells: Cells, name: str, declared: tuple[float, float] | None) -> Array:
     """A numeric column on [0, 1], by its declared range or else by what it holds."""
     values = _numbers(cells, name)
     low, high = declared if declared is not None else (float(values.min()), float(values.max()))
@@ -196,7 +194,7 @@ def _scaled(cells: _Cells, name: str, declared: tuple[float, float] | None) -> A
     return scaled.clip(0.0, 1.0)  # rounding must not leave the range that privacy is accounted from
 
 
-def _one_hot(cells: _Cells, name: str, declared: Sequence[str] | None) -> Array:
+def one_hot_block(cells: Cells, name: str, declared: Sequence[str] | None) -> Array:
     column = cells.column(name)
     names = sorted(set(column)) if declared is None else list(declared)
     if len(names) > MOST_CATEGORIES:
@@ -212,15 +210,15 @@ def _one_hot(cells: _Cells, name: str, declared: Sequence[str] | None) -> Array:
     return np.eye(len(names))[_places(cells, name, column, names, "categories")]
 
 
-def _amounts(cells: _Cells, target: str, declared: tuple[float, float] | None) -> Array:
+def amounts(cells: Cells, target: str, declared: tuple[float, float] | None) -> Array:
     """A regression's labels."""
     words = [str(cell) for cell in cells.column(target) if _number(cell) is None]
     if words:
         raise GossamerError(f"column {target!r} holds {words[0]!r} and a regression needs numbers: change --model.")
-    return _scaled(cells, target, declared)[:, 0]
+    return scaled(cells, target, declared)[:, 0]
 
 
-def _labels(cells: _Cells, target: str, declared: Sequence[str] | None) -> Array:
+def labels_of(cells: Cells, target: str, declared: Sequence[str] | None) -> Array:
     column = cells.column(target)
     if declared is not None:
         return _places(cells, target, map(_key, column), list(map(_key, declared)), "classes").astype(float)
@@ -234,7 +232,7 @@ def _labels(cells: _Cells, target: str, declared: Sequence[str] | None) -> Array
     return _places(cells, target, keys, classes, "classes").astype(float)
 
 
-def _places(cells: _Cells, name: str, values: Iterable[Any], known: Sequence[Any], what: str) -> Integers:
+def _places(cells: Cells, name: str, values: Iterable[Any], known: Sequence[Any], what: str) -> Integers:
     """Every value's place among those known."""
     place = {value: k for k, value in enumerate(known)}
     found = np.array([place.get(value, -1) for value in values])
@@ -271,7 +269,7 @@ def _key(cell: str) -> Any:
     return cell.strip()
 
 
-def _class_names(cells: _Cells, target: str, declared: Sequence[str] | None) -> list[str]:
+def _class_names(cells: Cells, target: str, declared: Sequence[str] | None) -> list[str]:
     """Names without counts: those would be one more statistic of the data in every output."""
     if declared is not None:
         return list(declared)

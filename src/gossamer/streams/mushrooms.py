@@ -12,9 +12,10 @@ import lzma
 from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.records import FeatureBounds, Table, one_hot_table
 from gossamer.streams.stream import Draws, OnePass
@@ -22,6 +23,31 @@ from gossamer.types import Array, GossamerError, Integers
 
 SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
 STALK_ROOT = 10  # the one category with unknown values, which the LIBSVM version leaves out
+NAMES = [
+    "class",
+    "cap-shape",
+    "cap-surface",
+    "cap-color",
+    "bruises",
+    "odor",
+    "gill-attachment",
+    "gill-spacing",
+    "gill-size",
+    "gill-color",
+    "stalk-shape",
+    "stalk-root",
+    "stalk-surface-above-ring",
+    "stalk-surface-below-ring",
+    "stalk-color-above-ring",
+    "stalk-color-below-ring",
+    "veil-type",
+    "veil-color",
+    "ring-number",
+    "ring-type",
+    "spore-print-color",
+    "population",
+    "habitat",
+]  # of the columns, as UCI documents them
 OWN_CLASS = 0.9  # by-class: the share of a learner's records that are of its own class
 
 
@@ -69,15 +95,21 @@ def mushrooms(
 
 
 @cache
-def load(stalk_root: bool = True) -> Table:
-    """All 8124 records as one-hot codes."""
+def raw() -> NDArray[Any]:
+    """(8124, 23) letters as published: the class, e or p, and the categories."""
     packed = resources.files("gossamer.streams").joinpath("mushrooms.data.xz").read_bytes()
     _, original = lzma.decompress(packed).split(b"\n\n", 1)
     if hashlib.sha256(original).hexdigest() != SHA256:
         raise GossamerError(
             "the mushroom file of this installation is damaged (wrong SHA-256): reinstall gossamer-learning."
         )
-    cells = np.array([line.split(",") for line in original.decode("ascii").split()])
+    return np.array([line.split(",") for line in original.decode("ascii").split()])
+
+
+@cache
+def load(stalk_root: bool = True) -> Table:
+    """All 8124 records as one-hot codes."""
+    cells = raw()
     labels, categories = (cells[:, 0] == "p").astype(float), cells[:, 1:]
     if not stalk_root:
         categories = np.delete(categories, STALK_ROOT, axis=1)

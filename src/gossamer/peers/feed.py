@@ -1,0 +1,178 @@
+"""One party's records as they come: from a file, from a file that grows, or from standard input.
+
+CSV files have a header line, JSONL files an object a line; of Parquet files all columns are read at once. A followed
+file is read to its end again and again; a line counts once it has been ended. What comes on standard input is first
+written to a file of the party's own, because a learner that starts again must see the same records.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import io
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from gossamer.records import Batch
+from gossamer.streams.schema import Schema
+from gossamer.types import Array, GossamerError
+
+Format = Literal["csv", "jsonl", "parquet"]
+
+
+class Records:
+    """A party's feed: `per_round` records a round; a file that does not grow runs out, and then nothing new comes."""
+
+    def __init__(self, path: Path, format_: Format, schema: Schema, per_round: int, follow: bool) -> None:
+        if follow and format_ == "parquet":
+            raise GossamerError(f"{path}: a Parquet file does not grow; follow a CSV or JSONL file.")
+        self._path, self._format, self._schema = path, format_, schema
+        self._per_round, self._follow = per_round, follow
+        self._rows: list[Array] = []
+        self._labels: list[float] = []
+        self._at, self._line, self._header = 0, 0, list[str]()
+        self._partial = b""
+        self._digest, self._digested = hashlib.blake2b(digest_size=16), 0
+        self.poll()
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @property
+    def rounds(self) -> int | None:
+        """How many full rounds there are; None where more may come."""
+        return None if self._follow else len(self) // self._per_round
+
+    def here(self, t: int) -> bool:
+        if self._follow and len(self) < (t + 1) * self._per_round:
+            self.poll()
+        return not self._follow or len(self) >= (t + 1) * self._per_round
+
+    def arrivals(self, t: int) -> Batch:
+        some = slice(t * self._per_round, (t + 1) * self._per_round)
+        rows = np.array(self._rows[some]).reshape(-1, self._schema.columns)
+        labels = np.array(self._labels[some])
+        return Batch(rows, labels, np.array([len(labels)]))
+
+    def newest(self, most: int) -> tuple[Array, Array]:
+        """Some of the newest records, for the owner's eyes."""
+        return np.array(self._rows[-most:]).reshape(-1, self._schema.columns), np.array(self._labels[-most:])
+
+    def read(self, t: int) -> str:
+        upto = min((t + 1) * self._per_round, len(self))
+        for k in range(self._digested, upto):
+            self._digest.update(self._rows[k].tobytes())
+            self._digest.update(np.float64(self._labels[k]).tobytes())
+        self._digested = max(self._digested, upto)
+        return f"{self._digested} records {self._digest.hexdigest()}"
+
+    def poll(self) -> None:
+        """Take in what has come since."""
+        if self._format == "parquet":
+            self._take(*_parquet(self._path))
+            return
+        try:
+            with self._path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._at:
+                    raise GossamerError(f"{self._path} has become shorter: records may only be added.")
+                file.seek(self._at)
+                data = file.read()
+        except FileNotFoundError:
+            if self._follow:
+                return  # it is to come
+            raise GossamerError(f"no file {self._path}: put the records there, or change [data] path.") from None
+        except OSError as error:
+            raise GossamerError(f"{self._path} cannot be read ({error.strerror}).") from None
+        self._at += len(data)
+        whole, ended, rest = (self._partial + data).rpartition(b"\n")
+        self._partial = rest
+        if not self._follow and rest:
+            whole, self._partial = whole + ended + rest, b""
+        if whole or ended:
+            self._take_text(whole)
+
+    def _take_text(self, data: bytes) -> None:
+        try:
+            text = data.decode("utf-8-sig" if not self._line else "utf-8")
+        except UnicodeDecodeError as error:
+            raise GossamerError(f"{self._path} is not UTF-8 text ({error.reason}): convert it.") from None
+        numbered = [(self._line + k, line) for k, line in enumerate(text.splitlines(), 1)]
+        self._line += len(numbered)
+        numbered = [(k, line) for k, line in numbered if line.strip()]
+        if self._format == "jsonl":
+            names = [self._schema.target, *self._schema.features]
+            self._take(names, [k for k, _ in numbered], [self._object(k, line, names) for k, line in numbered])
+            return
+        if not self._header and numbered:
+            self._header = [name.strip() for name in _cells(numbered.pop(0)[1])]
+        rows = [(k, [cell.strip() for cell in _cells(line)]) for k, line in numbered]
+        rows = [(k, row) for k, row in rows if row != self._header]  # said again by whoever starts anew
+        for k, row in rows:
+            if len(row) != len(self._header):
+                raise GossamerError(
+                    f"{self._path}, line {k}: {len(row)} values for {len(self._header)} columns; correct that line."
+                )
+        self._take(self._header, [k for k, _ in rows], [row for _, row in rows])
+
+    def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
+        try:
+            given = json.loads(line)
+            return [_text(given[name]) for name in names]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise GossamerError(
+                f"{self._path}, line {k}: expected an object with {', '.join(names)} ({error!r}); correct that line."
+            ) from None
+
+    def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
+        if rows:
+            X, y = self._schema.encode(self._path, header, lines, rows)
+            self._rows.extend(X)
+            self._labels.extend(y.tolist())
+
+
+def spooled(source: BinaryIO, path: Path) -> None:
+    """Write what comes on `source` to the end of a file, whole lines at a time, from a thread of its own."""
+
+    def copy() -> None:
+        with path.open("ab") as file:
+            for line in iter(source.readline, b""):
+                file.write(line if line.endswith(b"\n") else line + b"\n")
+                file.flush()
+
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    threading.Thread(target=copy, name="records from standard input", daemon=True).start()
+
+
+def _cells(line: str) -> list[str]:
+    return next(csv.reader(io.StringIO(line)), [])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError(f"{value!r} is neither a number nor a word")
+    return str(value)
+
+
+def _parquet(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise GossamerError(
+            f"{path}: reading Parquet needs pyarrow; install gossamer-learning[parquet], or give a CSV or JSONL file."
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except FileNotFoundError:
+        raise GossamerError(f"no file {path}: put the records there, or change [data] path.") from None
+    except Exception as error:  # pyarrow's errors have no common class
+        raise GossamerError(f"{path} cannot be read as Parquet ({error}).") from None
+    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return list(table.column_names), list(range(1, len(rows) + 1)), rows

@@ -1,0 +1,65 @@
+"""A run's folders: one for every party, the authority's key apart from all of them.
+
+FOLDER/run.json              what the run is, for whoever starts or watches it from here
+FOLDER/authority/            the key that lets learners in, and its certificate: keep it apart
+FOLDER/learner-3/party.toml  all that learner 3 needs: move this folder to its owner
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gossamer.files import replace_file
+from gossamer.networks import Network
+from gossamer.peers import certificates
+from gossamer.peers.certificates import name_of
+from gossamer.peers.config import Config, graph_json, written
+from gossamer.types import GossamerError
+
+
+def make_folders(
+    folder: Path,
+    network: Network,
+    configs: Sequence[Config],
+    hosts: Sequence[str],
+    days: int,
+    records: Mapping[int, str],
+) -> None:
+    """Write the folders of a run whole, or refuse; `records[i]` is a CSV file for learner i to begin with."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise GossamerError(f"{folder} exists already: give a new folder.")
+    run = configs[0].run
+    signer = certificates.authority(run.id, days)
+    _write(folder / "authority" / "key.pem", signer.key, private=True)
+    _write(folder / "authority" / "certificate.pem", signer.certificate)
+    for i, config in enumerate(configs):
+        place = folder / name_of(i)
+        own = certificates.certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days)
+        _write(place / "key.pem", own.key, private=True)
+        _write(place / "certificate.pem", own.certificate)
+        _write(place / "authority.pem", signer.certificate)
+        _write(place / "graph.json", graph_json(network).encode())
+        if i in records:
+            _write(place / config.data.path, records[i].encode(), private=True)
+        _write(place / "party.toml", written(config).encode())
+    for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
+        os.chmod(place, 0o700)
+    about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
+    _write(folder / "run.json", (json.dumps(about) + "\n").encode())
+
+
+def learners_in(folder: Path) -> list[Path]:
+    """The parties' folders of a run, in the order of their numbers."""
+    found = [place for place in folder.glob("learner-*") if certificates.learner_of(place.name) is not None]
+    if not found:
+        raise GossamerError(f"no learners in {folder}: give a folder that 'gossamer peers init' has made.")
+    return sorted(found, key=lambda place: certificates.learner_of(place.name) or 0)
+
+
+def _write(path: Path, content: bytes, private: bool = False) -> None:
+    replace_file(path, content)
+    if private:
+        os.chmod(path, 0o600)
