@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 import gossamer as gs
 from gossamer.models.images import resnet18
-from gossamer.models.torch import NeuralNetwork
+from gossamer.models.torch import Fleet, NeuralNetwork
 from gossamer.privacy import Unproved, simulated
 from gossamer.records import Batch
 from gossamer.simulate.engine import Mixer, one_round
@@ -84,7 +84,7 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
         lambda: resnet18(10, 3, norm), shape=(3, SIDE, SIDE), clip=gs.clip_l2(1.0, per="round"), device="cuda", amp=amp
     )
     stream: Any = Same()
-    fleet: Any = model.memory(None, "latest", np.full(LEARNERS, IMAGES))  # type: ignore[arg-type]
+    fleet: Any = Fleet(model, LEARNERS, "latest")
     network, algorithm = gs.Network.paper(), gs.ldp_gradient_tracking(gs.decay(0.1, 0.6))
     kind = kind_of(model)  # type: ignore[arg-type]
     rows, mix = kind.rows(network, algorithm.mixes), Mixer(network, algorithm.mixes, kind)

@@ -240,8 +240,9 @@ def test_the_outbox_stays_small(tmp_path):
     assert {path.suffix for path in tmp_path.glob("*.db.*")} <= {f".{slot}" for slot in range(kept)}
 
 
-def party_of(tmp_path, i=0):
-    return Team(tmp_path).parties[i]
+def taken(party, *vector):
+    party.length(*vector[:3])
+    party.receive(*vector)
 
 
 def test_what_is_not_expected_is_refused_by_name(tmp_path):
@@ -262,7 +263,7 @@ def test_what_is_not_expected_is_refused_by_name(tmp_path):
     before = party.missing()
     for reason, (who, t, name, payload) in cases.items():
         with pytest.raises(RefusedError) as refused:
-            party.receive(who, t, name, payload)
+            taken(party, who, t, name, payload)
         assert refused.value.reason == reason.strip()
         assert party.missing() == before
     theta = wire.encoded(np.ones(N), "f8")

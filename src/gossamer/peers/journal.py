@@ -101,6 +101,8 @@ class Journal:
         self._check(run, learner, fingerprint)
         self.epoch = int(self._about("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
+        oldest, newest = self._db.execute("select min(round), max(round) from rounds").fetchone()
+        self._held: tuple[int, int] | None = None if newest is None else (oldest, newest)  # the rounds that are kept
         self._db.execute("commit")
 
     def _unusable(self, error: Exception) -> GossamerError:
@@ -140,10 +142,9 @@ class Journal:
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
         about = _About(listed, now.charged, dict(now.heard), now.read)
         try:
-            oldest, newest = self._db.execute("select min(round), max(round) from rounds").fetchone()
-            if oldest is not None and not now.round - self._slots < oldest <= newest < now.round:
+            if self._held is not None and not now.round - self._slots < self._held[0] <= self._held[1] < now.round:
                 raise GossamerError(  # a file that is still needed would be overwritten
-                    f"journal {self.path} cannot be used for round {now.round}: it holds rounds {oldest} to {newest}."
+                    f"journal {self.path} cannot be used for round {now.round}: it holds {self._held}."
                 )
             self._write(slot, [tag, *(array.reshape(-1).view(np.uint8).data for _, array in arrays), tag])
             self._db.execute("begin immediate")
@@ -153,6 +154,7 @@ class Journal:
             if late:
                 self._db.executemany("insert or ignore into late values (?, ?)", late)
             self._db.execute("commit")
+            self._held = (max(min(used, now.round), self._held[0] if self._held else now.round), now.round)
         except (sqlite3.Error, OSError) as error:
             if self._db.in_transaction:
                 self._db.execute("rollback")

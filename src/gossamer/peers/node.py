@@ -20,13 +20,12 @@ from gossamer.peers.wire import (
     RefusedError,
     frames_in,
     packed,
-    parts_of,
     unpacked,
 )
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
-SAY = 5.0  # seconds of waiting, after which it is said for whom, and again whenever it has doubled
+SAY = 2.0  # seconds of waiting, after which it is said for whom, and again whenever it has doubled
 log = logging.getLogger("gossamer.peers")
 
 
@@ -90,9 +89,8 @@ class Node:
 
     def send_all(self, to: int, since: int = 0) -> None:
         """All that one listener may not have used, of this round on."""
-        for t, channel, payload in self.party.outgoing(to):
-            for frame in parts_of(t, channel, payload) if t >= since else ():
-                self._send(to, packed(frame))
+        for frame in self.party.outgoing(to, since):
+            self._send(to, frame)
         if self.done:
             self._send(to, packed(Frame(Done())))
 
@@ -197,7 +195,14 @@ class Node:
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.part == 0:
-            self._assemblies[key] = Assembly(length, party.dtype)
+            assembly = Assembly(length, party.dtype)
+            if assembly.parts > 1:
+                self._assemblies[key] = assembly
+            else:
+                whole = assembly.add(part, payload)
+                assert whole is not None
+                party.receive(sender, part.round, part.channel, whole)
+                return
         elif key not in self._assemblies:
             raise RefusedError(
                 "parts", f"learner {sender} sent part {part.part} of a vector whose first part is missing."

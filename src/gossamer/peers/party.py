@@ -23,7 +23,7 @@ from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
-from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded
+from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, packed, parts_of
 from gossamer.privacy import Boundary
 from gossamer.records import Batch
 from gossamer.types import Array, GossamerError, Matrix
@@ -102,7 +102,6 @@ class Party:
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
-        self._newest: dict[str, bytes] = {}
         self._over: dict[int, dict[str, Matrix]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
@@ -113,13 +112,15 @@ class Party:
         state = self._algorithm.init(self._rows, np.zeros((1, self.size)))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
-            self._outbox: dict[int, dict[str, bytes]] = {}
+            self._outbox: dict[int, dict[str, list[bytes]]] = {}
             self._prepare(0, state, ())
             return
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
-        self._outbox = self._journal.messages()
-        self._newest = self._outbox[max(self._outbox)] if self._outbox else {}
+        self._outbox = {
+            t: {channel: _framed(t, channel, payload) for channel, payload in sent.items()}
+            for t, sent in self._journal.messages().items()
+        }
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
@@ -158,10 +159,8 @@ class Party:
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        if payloads:
-            self._newest = payloads
-            if self.tells:
-                self._outbox[t] = payloads
+        if payloads and self.tells:
+            self._outbox[t] = {channel: _framed(t, channel, payload) for channel, payload in payloads.items()}
 
     def _channels(self, t: int) -> dict[str, Matrix]:
         """What everybody sends in round t, and over which links; asked for often, so found once."""
@@ -181,16 +180,18 @@ class Party:
 
     def last_sent(self) -> dict[str, Array]:
         """The newest vectors that were sent on each channel, as they were sent."""
-        dtype = DTYPES[self.dtype]
-        return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in self._newest.items()}
+        dtype, kept = DTYPES[self.dtype], self._journal.messages()
+        newest = kept[max(kept)] if kept else {}
+        return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in newest.items()}
 
-    def outgoing(self, to: int) -> list[tuple[int, str, bytes]]:
-        """(round, channel, bytes) for one listener, oldest first: all that it may not have used yet."""
+    def outgoing(self, to: int, since: int = 0) -> list[bytes]:
+        """The frames for one listener, oldest first: all that it may not have used yet, of this round on."""
         found = []
-        for t, payloads in sorted(self._outbox.items()):
-            if t > self._acked[to]:
+        for t in sorted(self._outbox):
+            if t > self._acked[to] and t >= since:
                 over = self._channels(t)
-                found += [(t, c, data) for c, data in payloads.items() if to in self._tells[over[c]]]
+                for channel, frames in self._outbox[t].items():
+                    found += frames if to in self._tells[over[channel]] else []
         return found
 
     def length(self, sender: int, t: int, channel: str) -> int:
@@ -209,8 +210,8 @@ class Party:
         return self._public.width(t, channel) or self.size
 
     def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
-        """Take a vector in, which is this round's or one of the next."""
-        size = self.length(sender, t, channel)
+        """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
+        size = self._public.width(t, channel) or self.size
         if len(payload) != size * DTYPES[self.dtype].itemsize:
             raise RefusedError(
                 "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
@@ -330,6 +331,11 @@ class Party:
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round))
+
+
+def _framed(t: int, channel: str, payload: bytes) -> list[bytes]:
+    """A vector as it goes over every link, packed once."""
+    return [packed(frame) for frame in parts_of(t, channel, payload)]
 
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:

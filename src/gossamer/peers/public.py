@@ -29,8 +29,8 @@ class PublicValues:
         self._next: int | None = 0  # None: no public channel is used any more
 
     def _until(self, t: int) -> Mapping[str, Array]:
-        nothing = np.zeros((self._m, 1))
         while self._next is not None and self._next <= t:
+            nothing = np.zeros((self._m, 1))
             out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
             public = {channel: sent.value for channel, sent in out.items() if not sent.private}
             if not public:

@@ -171,15 +171,15 @@ class Assembly:
 
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
-        self._expected = max(1, -(-self._bytes // PAYLOAD_LIMIT))
+        self.parts = max(1, -(-self._bytes // PAYLOAD_LIMIT))
         self._buffer, self._at = bytearray(self._bytes), 0
 
     def add(self, part: Part, payload: bytes | memoryview) -> bytearray | None:
         """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
-        if part.parts != self._expected or part.part != self._at:
+        if part.parts != self.parts or part.part != self._at:
             raise RefusedError(
                 "parts",
-                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self._expected}: its size "
+                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self.parts}: its size "
                 "or order is not this run's.",
             )
         start = self._at * PAYLOAD_LIMIT
@@ -190,4 +190,4 @@ class Assembly:
             )
         self._buffer[start : start + wanted] = payload
         self._at += 1
-        return self._buffer if self._at == self._expected else None
+        return self._buffer if self._at == self.parts else None

@@ -1,0 +1,205 @@
+"""Rounds a second of ten learners as processes on this machine, against bare gRPC streams in the same run.
+
+python benchmarks/peers.py [n ...]          100, 100000 and 1000000 parameters by default
+
+Each learner sends to two others, draws exact Laplace noise on both of Algorithm 1's vectors, commits every round to its
+journal, and speaks mutual TLS. Bare: the same bytes over the same streams, and nothing else: no noise, no journal, no
+checks. RSS is what a learner's process grows by from its first round on, in messages of one round (all that it sends
+and receives).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+
+import gossamer as gs
+from gossamer.peers import certificates
+from gossamer.peers.certificates import Identities, Pair
+from gossamer.peers.journal import Journal
+from gossamer.peers.links import OPTIONS, Links
+from gossamer.peers.node import Node
+from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.wire import PAYLOAD_LIMIT, Dtype
+from gossamer.privacy import Laplace
+from gossamer.records import Batch, FeatureBounds, Table
+from gossamer.setting import setting_for
+
+LEARNERS, OUT = 10, 2
+ASKED = {100: 150.0, 100_000: 15.0, 1_000_000: 1.5}
+
+
+def network() -> gs.Network:
+    """Everybody sends to the next two, over both matrices the same."""
+    around = np.eye(LEARNERS)
+    R = sum(0.25 * (np.roll(around, -k, axis=1) - around) for k in range(1, OUT + 1))
+    return gs.Network(R, R)
+
+
+class Same:
+    """A feed whose records are all alike."""
+
+    def __init__(self, n: int) -> None:
+        self._batch = Batch(np.full((1, n), 1 / n), np.ones(1), np.ones(1, dtype=np.int64))
+
+    def here(self, t: int) -> bool:
+        return True
+
+    def read(self, t: int) -> str:
+        return ""
+
+    def arrivals(self, t: int) -> Batch:
+        return self._batch
+
+
+class Meeting(list[Any]):
+    """Where processes wait for each other, and what they know of each other."""
+
+
+def learner(
+    i: int, n: int, dtype: Dtype, steps: int, folder: str, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
+) -> None:
+    asyncio.run(_learner(i, n, dtype, steps, Path(folder), trusted, own, ports, gate, out))
+
+
+async def _learner(
+    i: int, n: int, dtype: Dtype, steps: int, folder: Path, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
+) -> None:
+    algorithm, graph, model = gs.ldp_gradient_tracking(gs.decay(0.1, 0.8)), network(), gs.LogisticRegression(l2=0.01)
+    table = Table(np.empty((0, n)), np.empty(0), None, n, bounds=FeatureBounds(1.0, 1.0, 1.0))
+    setting = setting_for(
+        [i], algorithm, graph, model, table, gradient="latest", steps=steps, size=n, per_round=[1], read_once=True
+    )
+    boundary = Laplace.for_budget(100.0, horizon=float(steps)).bind(setting)
+    journal = Journal(folder / f"{i}.db", "bench", i, "", "process", rounds_kept(n, dtype, 0))
+    memory = model.memory(table, "latest", np.ones(1, dtype=np.int64))
+    party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, dtype=dtype)
+    links = Links(
+        i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own, Identities(trusted),
+        take=lambda arrived: node.take(arrived), opened=lambda j: node.send_all(j), hello=lambda: node.hello,
+    )  # fmt: skip
+    node = Node(party, links, "bench", journal.epoch)
+    await links.start()
+    ports[i] = links.port
+    await asyncio.to_thread(gate.wait)
+    for j in party.tells:
+        links.reach(j, f"127.0.0.1:{ports[j]}")
+    links.dial()
+    warm = max(2, steps // 10)
+    while party.round < warm:
+        await asyncio.sleep(0.005)
+    start, first, memory_then, cpu = time.perf_counter(), party.round, _rss(), time.process_time()
+    while not party.finished:
+        await asyncio.sleep(0.005)
+    seconds, spent = time.perf_counter() - start, time.process_time() - cpu
+    while not node.over:
+        await asyncio.sleep(0.01)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    out.put(((steps - first) / seconds, spent / (steps - first), peak, memory_then))
+    await asyncio.to_thread(gate.wait)
+    await links.close()
+    journal.close()
+
+
+def bare(
+    i: int, n: int, dtype: Dtype, steps: int, folder: str, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
+) -> None:
+    asyncio.run(_bare(i, n, dtype, steps, trusted, own, ports, gate, out))
+
+
+async def _bare(
+    i: int, n: int, dtype: Dtype, steps: int, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
+) -> None:
+    size = 2 * n * (8 if dtype == "f8" else 4)  # two vectors
+    chunks = [os.urandom(min(PAYLOAD_LIMIT, size - k)) for k in range(0, size, PAYLOAD_LIMIT)]
+    got, some = dict.fromkeys([(i - k) % LEARNERS for k in range(1, OUT + 1)], 0), asyncio.Event()
+
+    async def taken(frames: Any, context: Any) -> Any:
+        j = certificates.learner_of(context.auth_context()["x509_common_name"][0].decode())
+        async for _ in frames:
+            got[j] += 1  # type: ignore[index]
+            some.set()
+        yield b""
+
+    credentials = grpc.ssl_server_credentials([tuple(own)], trusted, require_client_auth=True)
+    server = grpc.aio.server(options=OPTIONS)
+    method = {"O": grpc.stream_stream_rpc_method_handler(taken)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare.L", method),))
+    ports[i] = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    await asyncio.to_thread(gate.wait)
+    streams = []
+    for j in ((i + k) % LEARNERS for k in range(1, OUT + 1)):
+        options = [*OPTIONS, ("grpc.ssl_target_name_override", certificates.name_of(j))]
+        own_side = grpc.ssl_channel_credentials(trusted, *own)
+        channel = grpc.aio.secure_channel(f"127.0.0.1:{ports[j]}", own_side, options)
+        streams.append(channel.stream_stream("/bare.L/O")())
+    warm, start, cpu = max(2, steps // 10), 0.0, 0.0
+    for t in range(steps):
+        if t == warm:
+            start, cpu = time.perf_counter(), time.process_time()
+        for chunk in chunks:
+            for stream in streams:
+                await stream.write(chunk)
+        while min(got.values()) < (t + 1) * len(chunks):
+            some.clear()
+            await some.wait()
+    out.put(((steps - warm) / (time.perf_counter() - start), (time.process_time() - cpu) / (steps - warm), 0, 0))
+    await asyncio.to_thread(gate.wait)
+    os._exit(0)
+
+
+def _rss() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measured(work: Callable[..., None], n: int, dtype: Dtype, steps: int) -> tuple[float, float, float]:
+    """Rounds a second of the slowest, processor milliseconds a learner and round, the most memory of one, in bytes."""
+    spawn = multiprocessing.get_context("fork")
+    signer = certificates.authority("bench")
+    ports, gate, out = spawn.Array("i", LEARNERS), spawn.Barrier(LEARNERS), spawn.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        each = [certificates.certificate(signer, i) for i in range(LEARNERS)]
+        processes = [
+            spawn.Process(target=work, args=(i, n, dtype, steps, folder, signer.certificate, each[i], ports, gate, out))
+            for i in range(LEARNERS)
+        ]
+        for process in processes:
+            process.start()
+        found = [out.get(timeout=300) for _ in processes]
+        for process in processes:
+            process.join(30)
+    speeds, cpu, peaks, before = zip(*found, strict=True)
+    return min(speeds), 1e3 * sum(cpu) / len(cpu), max(np.subtract(peaks, before))
+
+
+def main() -> None:
+    for n in [int(word) for word in sys.argv[1:]] or list(ASKED):
+        steps = {100: 1500, 100_000: 60, 1_000_000: 12}.get(n, 60)
+        for dtype in ("f8", "f4"):
+            floor, floor_cpu, _ = measured(bare, n, dtype, steps)
+            speed, cpu, grown = measured(learner, n, dtype, steps)
+            messages = 2 * OUT * 2 * n * (8 if dtype == "f8" else 4)  # sent and received, two vectors each
+            asked = f" (asked ≥ {ASKED[n]:g})" if n in ASKED else ""
+            print(
+                f"n = {n:<8} {dtype}  {speed:7.2f} rounds/s{asked}, bare gRPC {floor:7.2f}, ratio {speed / floor:.2f}; "
+                f"processor {cpu:.2f} ms a learner and round, bare {floor_cpu:.2f}; memory beyond the first rounds "
+                f"{grown / 2**20:.1f} MiB = {grown / messages:.2f} × a round's messages",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Starts learners' processes for tests: one process that has loaded everything, and forks itself for each learner.
+
+Commands are lines of JSON on standard input, answers lines of JSON on standard output:
+{"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null} -> {"pid": …}
+{"poll": PID} -> {"code": … | null}
+
+A fault ends the process by SIGKILL at the COUNTth time that it comes to MOMENT. A tap gets, before it is sent, a line
+for every part of a vector: learner, round, channel, part, digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+
+from gossamer.peers.config import read_config
+from gossamer.peers.links import Links
+from gossamer.peers.process import run_learner
+from gossamer.peers.wire import Part, frames_in, unpacked
+from gossamer.privacy.exact import exact_gaussian, exact_laplace
+from gossamer.types import GossamerError
+
+
+def warm():
+    for draw in (exact_laplace, exact_gaussian):
+        draw(np.zeros((1, 3)), np.ones((1, 1)))
+
+
+def fault_at(moment, count):
+    left = [count]
+
+    def hook(now):
+        if now == moment:
+            left[0] -= 1
+            if left[0] <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+def tap(learner, path):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    send = Links.send
+
+    def tapped(self, to, data):
+        for frame in map(unpacked, frames_in(data)):
+            if isinstance(frame.header, Part):
+                part = frame.header
+                digest = hashlib.sha256(frame.payload).hexdigest()
+                os.write(file, f"{learner} {part.round} {part.channel} {part.part} {digest}\n".encode())
+        send(self, to, data)
+
+    Links.send = tapped
+
+
+def child(folder, fault, tapped):
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    errors = os.open(os.path.join(folder, "stderr.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    try:
+        plan = read_config(folder)
+        if tapped:
+            tap(plan.learner, tapped)
+        return run_learner(plan, fault_at(*fault) if fault else None)
+    except GossamerError as error:
+        print(f"gossamer: {error}", file=sys.stderr, flush=True)
+        return 2
+
+
+def main():
+    warm()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "start" in command:
+            pid = os.fork()
+            if not pid:
+                code = 70
+                try:
+                    code = child(command["start"], command.get("fault"), command.get("tap"))
+                finally:
+                    sys.stderr.flush()
+                    os._exit(code)
+            answer = {"pid": pid}
+        else:
+            done, status = os.waitpid(command["poll"], os.WNOHANG)
+            answer = {"code": os.waitstatus_to_exitcode(status) if done else None}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

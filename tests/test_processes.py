@@ -1,0 +1,251 @@
+"""Learners as real processes over TLS on loopback: the simulator's numbers, whoever is killed, stopped or cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+pytest.importorskip("grpc", reason="needs the extra `peers`")
+
+import gossamer as gs
+from gossamer.peers.config import Config, DataPlan, ModelPlan, Neighbour, PartyPlan, PrivacyPlan, RecordsPlan, Run
+from gossamer.peers.folders import make_folders
+from gossamer.records import dense_table
+from gossamer.streams.stream import OnePass
+
+M, FEATURES, LIMIT = 10, 6, 150.0
+SIMULATED = PrivacyPlan(simulated=(0.05, 0.55))
+
+
+def free_ports(count):
+    """A run of ports that are free now."""
+    for _ in range(200):
+        first = random.randrange(20000, 58000)
+        try:
+            for k in range(count):
+                with socket.socket() as tried:
+                    tried.bind(("127.0.0.1", first + k))
+            return first
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
+def records(steps, m=M):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(m, steps, FEATURES)).round(6)
+    y = (X @ rng.normal(size=FEATURES) > 0).astype(int)
+    return X, y
+
+
+def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", host=lambda i: "127.0.0.1", **changes):
+    """A run's folders; `changes` are of [run] and [party], by name."""
+    X, y = records(steps, m)
+    port = free_ports(m)
+    names = [f"x{k}" for k in range(FEATURES)]
+    party = {name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")}
+    run = Run(id="test", learners=m, steps=steps, gradient=gradient, step=(0.5, 0.8), strict=False, **changes)
+    schema = RecordsPlan(target="y", classes=("0", "1"), ranges=dict.fromkeys(names, (0.0, 1.0)))
+    configs = [
+        Config(
+            run=run,
+            model=ModelPlan(l2=0.1),
+            records=schema,
+            party=PartyPlan(learner=i, listen=f"{host(i)}:{port + i}", **party),
+            privacy=privacy(i) if callable(privacy) else privacy,
+            data=DataPlan(path="records.csv"),
+            neighbours={str(j): Neighbour(address=f"{host(j)}:{port + j}") for j in range(m) if j != i},
+        )
+        for i in range(m)
+    ]
+    make_folders(
+        folder, network, configs, [host(i) for i in range(m)], 30, {i: csv(names, X[i], y[i]) for i in range(m)}
+    )
+    return port
+
+
+def csv(names, X, y):
+    lines = [",".join([*map(repr, map(float, row)), str(int(label))]) for row, label in zip(X, y, strict=True)]
+    return "\n".join([",".join([*names, "y"]), *lines, ""])
+
+
+def simulated(steps, network, m=M, gradient="history", scale=(0.05, 0.55)):
+    """The simulator's θ for the same run; its features are the declared ones, with a column of ones."""
+    X, y = records(steps, m)
+    X = np.concatenate([X, np.ones((m, steps, 1))], axis=2)
+    table = dense_table(X.reshape(-1, FEATURES + 1), y.ravel().astype(float))
+    stream = OnePass(table, list(np.arange(m * steps).reshape(m, -1)), 1)
+    algorithm, model = gs.ldp_gradient_tracking(gs.decay(0.5, 0.8), strict=False), gs.LogisticRegression(l2=0.1)
+    return gs.simulate(
+        algorithm, network, stream, model=model, privacy=gs.privacy.simulated(gs.decay(*scale), 0), steps=steps, gradient=gradient,
+    ).theta  # fmt: skip
+
+
+class Fleet:
+    """The learners' processes, forked from one that has loaded everything."""
+
+    def __init__(self, folder, tap=None, m=M, prefix=()):
+        self.folder, self.tap, self.m = folder, tap, m
+        here = Path(__file__).with_name("peers_zygote.py")
+        self._zygote = subprocess.Popen(
+            [*prefix, sys.executable, str(here)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._answer()
+        self.pids, self.codes = {}, {}
+
+    def _answer(self):
+        return json.loads(self._zygote.stdout.readline())
+
+    def _ask(self, **command):
+        self._zygote.stdin.write(json.dumps(command) + "\n")
+        self._zygote.stdin.flush()
+        return self._answer()
+
+    def place(self, i):
+        return self.folder / f"learner-{i}"
+
+    def start(self, *learners, fault=None):
+        for i in learners or range(self.m):
+            found = self._ask(start=str(self.place(i)), fault=fault, tap=str(self.tap) if self.tap else None)
+            self.pids[i] = found["pid"]
+            self.codes.pop(i, None)
+
+    def code(self, i):
+        """A learner's exit code, None while it runs."""
+        if i not in self.codes:
+            found = self._ask(poll=self.pids[i])["code"]
+            if found is None:
+                return None
+            self.codes[i] = found
+        return self.codes[i]
+
+    def kill(self, i):
+        if self.code(i) is None:
+            os.kill(self.pids[i], signal.SIGKILL)
+            while self.code(i) is None:
+                time.sleep(0.002)
+
+    def status(self, i):
+        try:
+            return json.loads((self.place(i) / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def log(self, i):
+        return [json.loads(line) for line in (self.place(i) / "log.jsonl").read_text().splitlines()]
+
+    def finish(self, seconds=LIMIT):
+        """Wait until all have ended well; their outcomes' θ."""
+        until = time.monotonic() + seconds
+        while any(self.code(i) is None for i in range(self.m)):
+            assert time.monotonic() < until, [self.status(i) for i in range(self.m)]
+            time.sleep(0.02)
+        errors = [(self.place(i) / "stderr.log").read_text()[-800:] for i in range(self.m) if self.code(i)]
+        assert not errors, errors[0]
+        return np.concatenate([np.load(self.place(i) / "own-model.npy") for i in range(self.m)])
+
+    def close(self):
+        for i in self.pids:
+            self.kill(i)
+        self._zygote.stdin.close()
+        self._zygote.stdout.close()
+        self._zygote.wait(10)
+
+
+@pytest.fixture
+def fleet_of():
+    made = []
+
+    def start(*args, **kwargs):
+        made.append(Fleet(*args, **kwargs))
+        return made[-1]
+
+    yield start
+    for fleet in made:
+        fleet.close()
+
+
+NETWORKS = {"paper": gs.Network.paper, "one way, R and C unlike": gs.Network.paper_one_way}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_ten_processes_find_what_the_simulator_finds(tmp_path, fleet_of, name):
+    network = NETWORKS[name]()
+    make(tmp_path / "run", 300, network)
+    fleet = fleet_of(tmp_path / "run")
+    fleet.start()
+    np.testing.assert_allclose(fleet.finish(), simulated(300, network), rtol=0, atol=1e-12)
+
+
+def payloads_seen(tap):
+    seen = {}
+    for line in tap.read_text().splitlines():
+        learner, round_, channel, part, digest = line.split()
+        seen.setdefault((int(learner), int(round_), channel, int(part)), set()).add(digest)
+    return seen
+
+
+def killed(fleet, kills, steps, seed):
+    """Kill learners at random moments, every other one at a named moment, and start each again."""
+    rng = random.Random(seed)
+    fleet.start()
+    done, until = 0, time.monotonic() + LIMIT
+    while done < kills:
+        assert time.monotonic() < until, f"only {done} kills"
+        i = rng.randrange(fleet.m)
+        if fleet.status(i).get("round", 0) >= steps - 20 or fleet.code(i) == 0:
+            raise AssertionError(f"the run was over after {done} kills")
+        if done % 2:
+            fleet.kill(i)
+            fleet.start(i, fault=[rng.choice(["committed", "sent"]), rng.randrange(1, 4)])
+            waited = time.monotonic() + 20
+            while fleet.code(i) is None and time.monotonic() < waited:
+                time.sleep(0.002)  # until its fault ends it
+            assert fleet.code(i) == -signal.SIGKILL
+            done += 2
+        else:
+            time.sleep(rng.uniform(0, 0.1))
+            fleet.kill(i)
+            done += 1
+        fleet.start(i)
+
+
+def test_fifty_kills_change_no_number(tmp_path, fleet_of):
+    network, steps = gs.Network.paper_one_way(), 600
+    make(tmp_path / "run", steps, network)
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+    killed(fleet, 50, steps, seed=3)
+    np.testing.assert_allclose(fleet.finish(), simulated(steps, network), rtol=0, atol=1e-12)
+    seen = payloads_seen(tmp_path / "tap")
+    assert set(map(len, seen.values())) == {1}
+    assert max(fleet.status(i)["life"] for i in range(M)) > 2
+
+
+def test_kills_never_draw_noise_again_and_spend_no_more(tmp_path, fleet_of):
+    """With exact noise, which never repeats: one payload a learner, round and channel, and the accountant's ε."""
+    network, steps = gs.Network.paper(), 300
+    make(tmp_path / "run", steps, network, PrivacyPlan(epsilon=50.0))
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+    killed(fleet, 20, steps, seed=4)
+    fleet.finish()
+    seen = payloads_seen(tmp_path / "tap")
+    assert set(map(len, seen.values())) == {1}
+    assert {key[:3] for key in seen} >= {(i, t, c) for i in range(M) for t in range(steps) for c in ("s", "theta")}
+    for i in range(M):
+        spent, _ = fleet.status(i)["epsilon"]
+        assert spent == pytest.approx(50.0, rel=1e-6), "the budget was meant for exactly these rounds"
+        assert spent <= 50.0
+    outcome = np.load(tmp_path / "run" / "learner-0" / "outcome.npz")
+    own = np.load(tmp_path / "run" / "learner-0" / "own-model.npy")
+    assert not np.allclose(outcome["theta"], own), "with noise on messages, what is handed on is the last message"
