@@ -88,7 +88,7 @@ async def _learner(
     party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, dtype=dtype)
     links = Links(
         i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own, Identities(trusted),
-        take=lambda arrived: node.take(arrived), opened=lambda j: node.send_all(j), hello=lambda: node.hello,
+        take=lambda arrived: node.take(arrived), hello=lambda: node.hello,
     )  # fmt: skip
     node = Node(party, links, "bench", journal.epoch)
     await links.start()

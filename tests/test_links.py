@@ -33,7 +33,6 @@ class Linked:
                 i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own,
                 certificates.Identities(self.authority.certificate),
                 take=lambda arrived, i=i: self.nodes[i].take(arrived),
-                opened=lambda j, i=i: self.nodes[i].send_all(j),
                 hello=lambda i=i: self.nodes[i].hello,
             )  # fmt: skip
             self.nodes[i] = Node(party, self.links[i], "run", self.team.journals[i].epoch)

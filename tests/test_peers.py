@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import zlib
 
 import numpy as np
 import pytest
@@ -67,8 +68,8 @@ class Own:
 class Team:
     """All parties of a run, one hub, and what a wire-tap saw."""
 
-    def __init__(self, folder, method="ldp_gradient_tracking", network=None, faults=None, steps=STEPS, seed=0):
-        self.folder, self.method, self.steps = folder, METHODS[method], steps
+    def __init__(self, folder, method="ldp_gradient_tracking", network=None, faults=None, steps=STEPS, seed=0, late=0):
+        self.folder, self.method, self.steps, self.late = folder, METHODS[method], steps, late
         self.network, self.stream = network or gs.Network.paper_one_way(), records(steps)
         self.payloads, self.crash_at, self.ended, self.rng = {}, None, 0, random.Random(seed)
         self.hub = Hub(faults, seed, self.tapped)
@@ -83,12 +84,14 @@ class Team:
                 self.payloads.setdefault(key, set()).add(bytes(frame.payload))
 
     def start(self, i):
-        self.journals[i] = Journal(self.folder / f"{i}.db", "run", i, "settings", "process", rounds_kept(N, "f8", 0))
+        self.journals[i] = Journal(
+            self.folder / f"{i}.db", "run", i, "settings", "process", rounds_kept(N, "f8", self.late)
+        )
         own = Own(self.stream, i)
         memory = MODEL.memory(self.stream.table, "history", np.array([self.steps]))
         self.parties[i] = Party(
             i, self.method.build(0.3), self.network, own, memory, Unproved(Noise(i)), self.journals[i],
-            size=N, steps=self.steps,
+            size=N, steps=self.steps, late=self.late, lateness=self.late,
         )  # fmt: skip
         self.boxes[i] = self.hub.of(i)
         self.nodes[i] = Node(self.parties[i], self.boxes[i], "run", self.journals[i].epoch, self.hook)
@@ -109,7 +112,7 @@ class Team:
             self.crashing(i, lambda i: self.boxes[i].turn(self.nodes[i].take)) for i in self.rng.sample(range(M), M)
         ]
         for i in () if any(moved) else range(M):
-            self.crashing(i, lambda i: self.nodes[i].resend())
+            self.crashing(i, lambda i: self.nodes[i].greet())
 
     def crashing(self, i, work):
         """What work says, or True where the process ended in it and was started again."""
@@ -219,7 +222,7 @@ def test_a_journal_copied_back_in_time_is_refused(tmp_path):
         party, node = team.parties[j], team.nodes[j]
         before = party.missing()
         frame = parts_of(party.round, "theta", wire.encoded(np.zeros(N), "f8"))[0]
-        assert node.take(Arrived(0, packed(frame))).reason == "old journal"
+        assert node.take(Arrived(0, packed(frame))).reason == "hello"
         assert party.missing() == before
 
 
@@ -320,6 +323,50 @@ def test_long_vectors_come_in_parts(size):
             wire.Assembly(size, "f8").add(wrong, frames[0].payload)
 
 
+def odd_frame(rng):
+    """A frame that is well packed and means nothing good: the checksum is right, so that all else is looked at."""
+    numbers = [-1, 0, 1, 3, 9, 40, 2**31, 2**63, 2**64 - 1, rng.randrange(2**64)]
+    words = ["", "run", "another", "theta", "s", "z", "gossip", "θ" * 50, "x" * rng.randrange(1500)]
+    pick, word = (lambda: rng.choice(numbers)), (lambda: rng.choice(words))
+    header = rng.choice(
+        [
+            lambda: Hello(word(), pick(), pick(), pick(), pick(), rng.choice(["f8", "f4"])),
+            lambda: Part(pick(), word(), pick(), pick()),
+            lambda: wire.Ack(1 + abs(pick()) % 2**63),  # of what was sent: it would be its own loss
+            lambda: wire.Refusal(word(), word()),
+        ]
+    )()
+    payload = rng.choice([b"", rng.randbytes(8 * N - 1), wire.encoded(np.full(N, np.nan), "f8"), rng.randbytes(200)])
+    frame = packed(Frame(header, payload))
+    kind = rng.randrange(6)
+    if kind == 0:  # damaged
+        at = rng.randrange(len(frame))
+        frame = frame[:at] + rng.randbytes(1) + frame[at + 1 :]
+    elif kind == 1:  # cut off, or with more behind it
+        frame = frame[: rng.randrange(len(frame))] if rng.random() < 0.5 else frame + rng.randbytes(20)
+    elif kind == 2:  # a header that is no frame of ours, under a right checksum
+        body = rng.randbytes(rng.randrange(60))
+        frame = wire.PREFIX.pack(b"GSMR", 1, len(body), 0, zlib.crc32(body)) + body
+    return frame
+
+
+def test_a_hundred_thousand_odd_frames_change_nothing(tmp_path):
+    """From a neighbour, a listener and a stranger; then the run goes on to the simulator's numbers."""
+    team, rng = Team(tmp_path), random.Random(0)
+    party, node = team.parties[0], team.nodes[0]
+    stranger = next(j for j in range(1, M) if j not in party.hears and j not in party.tells)
+    senders = [party.hears[0], party.tells[-1], stranger]
+    before = party.round, party.missing(), [a.tobytes() for a in party.state], party.delivered
+    kept = {j: party.heard.get(j) for j in senders}
+    for k in range(100_000):
+        node.take(Arrived(senders[k % 3], odd_frame(rng), answer=bool(k % 2)))
+    assert (party.round, party.missing(), [a.tobytes() for a in party.state], party.delivered) == before
+    assert {j: party.heard.get(j) for j in senders} == kept
+    assert len(node._assemblies) <= len(party.expected(0)) * (party.window + 1)
+    assert sum(node.refused.values()) > 80_000
+    np.testing.assert_allclose(team.run(), simulated(), rtol=0, atol=1e-12)
+
+
 def test_a_journal_is_of_one_run_and_one_process(tmp_path):
     journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
     assert (tmp_path / "j.db").stat().st_mode & 0o077 == 0
@@ -355,3 +402,41 @@ def test_a_full_disk_stops_a_learner_before_it_sends(tmp_path, monkeypatch):
         team.parties[0]._prepare(1, team.parties[0].state, ())
     assert len(team.payloads) == sent
     assert team.parties[0].round == 0
+
+
+def test_a_late_neighbour_is_gone_without_for_a_bounded_number_of_rounds(tmp_path):
+    """Learner 0 falls silent: others use its last message, three rounds in a row at most, and the journal says so."""
+    team = Team(tmp_path, steps=60, late=3)
+    for node in team.nodes.values():
+        node.greet()
+    silent = None
+    for _ in range(4000):
+        for i in range(M):
+            if i != silent:
+                team.boxes[i].turn(team.nodes[i].take)
+        if silent is None and team.parties[0].round == 5:
+            silent = 0
+    listeners = team.parties[0].tells
+    stuck = {j: team.parties[j].round for j in listeners}
+    for _ in range(4000):
+        for i in range(1, M):
+            for j in team.parties[i].awaited():
+                team.parties[i].excuse(j)
+            team.nodes[i].go_on()
+            team.boxes[i].turn(team.nodes[i].take)
+    for j in listeners:
+        rounds = [t for t, sender in team.journals[j].late() if sender == 0]
+        assert len(rounds) == 3
+        assert team.parties[j].round <= stuck[j] + 3 + 1
+        assert 0 in team.parties[j].awaited() or team.parties[j].slow() or team.parties[j].missing()
+    team.run()  # learner 0 speaks again, and all come to their end
+    assert all(party.finished for party in team.parties.values())
+
+
+def test_without_a_last_message_nobody_is_gone_without(tmp_path):
+    team = Team(tmp_path, steps=10, late=3)
+    party = team.parties[0]
+    for j in party.hears:
+        party.excuse(j)
+    assert not party.ready
+    assert set(party.awaited()) >= set(party.hears)

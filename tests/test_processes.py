@@ -54,7 +54,10 @@ def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", hos
     X, y = records(steps, m)
     port = free_ports(m)
     names = [f"x{k}" for k in range(FEATURES)]
-    party = {name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")}
+    party = {"durability": "process"}
+    party |= {
+        name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")
+    }
     run = Run(id="test", learners=m, steps=steps, gradient=gradient, step=(0.5, 0.8), strict=False, **changes)
     schema = RecordsPlan(target="y", classes=("0", "1"), ranges=dict.fromkeys(names, (0.0, 1.0)))
     configs = [
@@ -87,9 +90,9 @@ def simulated(steps, network, m=M, gradient="history", scale=(0.05, 0.55)):
     table = dense_table(X.reshape(-1, FEATURES + 1), y.ravel().astype(float))
     stream = OnePass(table, list(np.arange(m * steps).reshape(m, -1)), 1)
     algorithm, model = gs.ldp_gradient_tracking(gs.decay(0.5, 0.8), strict=False), gs.LogisticRegression(l2=0.1)
-    return gs.simulate(
-        algorithm, network, stream, model=model, privacy=gs.privacy.simulated(gs.decay(*scale), 0), steps=steps, gradient=gradient,
-    ).theta  # fmt: skip
+    noise = gs.privacy.simulated(gs.decay(*scale), 0)
+    run = gs.simulate(algorithm, network, stream, model=model, privacy=noise, steps=steps, gradient=gradient)
+    return run.theta
 
 
 class Fleet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib.util
 import json
 import time
@@ -23,6 +24,13 @@ from gossamer.version import __version__
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
 peer = typer.Typer(help="One party's learner.")
+
+
+class Durability(enum.StrEnum):
+    power = "power"
+    process = "process"
+
+
 COLUMNS = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
 
 
@@ -41,7 +49,7 @@ def run(
 
     \b
     gossamer peer run learner-3
-    tail -f visits.csv | gossamer peer run learner-3        with [data] path = "-"
+    tail -n +1 -f visits.csv | gossamer peer run learner-3  with [data] path = "-"; each record once
     """
     needs_extra()
     from gossamer.peers.config import read_config
@@ -84,6 +92,9 @@ def init(
         max=64,
         help="For how many rounds a party may go on with a late neighbour's last message; each chooses.",
     ),
+    durability: Durability = typer.Option(
+        Durability.power, help="What a journal survives: the end of the machine, or, faster, of the process alone."
+    ),
     hosts: str | None = typer.Option(None, help="Where the learners run: a,b,c, or one host for all [127.0.0.1]."),
     port: int = typer.Option(7400, min=1, max=65000, help="The first learner's port; the others' follow."),
     metrics_port: int | None = typer.Option(
@@ -125,6 +136,7 @@ def init(
         simulated=simulated,
         numbers=numbers,
         lateness=lateness,
+        durability=durability.value,
         hosts=hosts,
         port=port,
         metrics_port=metrics_port,
@@ -143,7 +155,7 @@ def up(
 ) -> None:
     """Start all learners of a folder on this machine, each in its own process, and watch them; ctrl-C stops them.
 
-    A learner that is killed comes back, and sends the same bytes again; one that ends with an error stays down.
+    A learner that is killed comes back, and sends the same bytes again; one that ends with an error ends the others.
     """
     needs_extra()
     from gossamer.cli.peers_up import watch_over

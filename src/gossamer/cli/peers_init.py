@@ -14,6 +14,7 @@ import numpy as np
 
 from gossamer.cli import parse
 from gossamer.networks import Network, read_network
+from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import (
     Config,
@@ -58,6 +59,7 @@ class Wanted(NamedTuple):
     simulated: str | None
     numbers: str
     lateness: int
+    durability: str
     hosts: str | None
     port: int
     metrics_port: int | None
@@ -106,8 +108,9 @@ def make(wanted: Wanted) -> list[str]:
         for i in range(wanted.learners)
     ]
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
+    for config in configs:
+        _check(config, wanted.folder, network)
     make_folders(wanted.folder, network, configs, hosts, wanted.days, files)
-    _check(configs[0], wanted.folder)
     first = wanted.folder / name_of(0)
     said = [
         f"{wanted.learners} learners in {wanted.folder}, {steps} rounds of {wanted.per_round} records; "
@@ -120,11 +123,11 @@ def make(wanted: Wanted) -> list[str]:
     return said
 
 
-def _check(config: Config, folder: Path) -> None:
-    """What a learner would refuse at its start is refused now."""
-    plan = Plan(config, folder / name_of(config.party.learner))
-    plan.algorithm()
-    plan.mechanism()
+def _check(config: Config, folder: Path, network: Network) -> None:
+    """What a learner would refuse at its start is refused now, and nothing written."""
+    plan = Plan(config, folder / name_of(config.party.learner), network)
+    model = plan.model()
+    boundary_of(plan, plan.algorithm(), model, plan.schema.columns * model.outputs)
 
 
 def _records(wanted: Wanted) -> tuple[RecordsPlan, Dealt]:
@@ -171,7 +174,7 @@ def _hosts(wanted: Wanted) -> list[str]:
     given = parse.names([wanted.hosts]) if wanted.hosts else ["127.0.0.1"]
     if len(given) not in (1, wanted.learners):
         raise GossamerError(
-            f"--hosts {wanted.hosts}: {len(given)} hosts for {wanted.learners} learners; give each one."
+            f"--hosts {wanted.hosts}: {len(given)} for {wanted.learners} learners; give one, or one each."
         )
     return given * wanted.learners if len(given) == 1 else given
 
@@ -179,8 +182,9 @@ def _hosts(wanted: Wanted) -> list[str]:
 def _party(wanted: Wanted, i: int, hosts: list[str]) -> PartyPlan:
     metrics = None if wanted.metrics_port is None else f"127.0.0.1:{wanted.metrics_port + i}"
     local = hosts[i] in ("127.0.0.1", "localhost", "::1")
-    listen = f"{hosts[i] if local else '0.0.0.0'}:{wanted.port + i}"
-    return PartyPlan(learner=i, listen=listen, metrics=metrics)
+    listen = f"{_bracketed(hosts[i]) if local else '0.0.0.0'}:{wanted.port + i}"
+    durability: Any = wanted.durability
+    return PartyPlan(learner=i, listen=listen, metrics=metrics, durability=durability)
 
 
 def _privacy(wanted: Wanted, i: int) -> PrivacyPlan:
@@ -198,7 +202,12 @@ def _neighbours(network: Network, i: int, hosts: list[str], port: int) -> dict[s
     """Whom learner i sends to, over any matrix, and where each listens."""
     ends = {(a, b) for over in ("R", "C") for a, b, _ in network.edges(over)}
     ends |= {(b, a) for a, b in ends}  # methods over W, and acknowledgements, go both ways
-    return {str(j): Neighbour(address=f"{hosts[j]}:{port + j}") for a, j in sorted(ends) if a == i}
+    return {str(j): Neighbour(address=f"{_bracketed(hosts[j])}:{port + j}") for a, j in sorted(ends) if a == i}
+
+
+def _bracketed(host: str) -> str:
+    """A host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _csv(header: Sequence[str], rows: list[list[str]]) -> str:

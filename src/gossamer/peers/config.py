@@ -68,7 +68,7 @@ class PartyPlan(Plain, frozen=True):
     certificate: str = "certificate.pem"
     authority: str = "authority.pem"
     journal: str = "journal.db"
-    durability: Literal["process", "power"] = "process"
+    durability: Literal["process", "power"] = "power"
     late: Some = 0  # rounds in a row that this learner may go on with a neighbour's last message; 0: it waits
     patience: Positive = 10.0  # seconds before it does
     metrics: str | None = None  # where /metrics listens; none: nowhere
@@ -113,10 +113,13 @@ class Config(Plain, frozen=True):
 class Plan:
     """A configuration with the folder that its paths start from, and what can be made of it."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(self, config: Config, folder: Path, network: Network | None = None) -> None:
         self.config, self.folder = config, folder
         run = config.run
-        self.network: Network = read_network(str(folder / run.graph), run.learners)
+        self.network: Network = network or read_network(str(folder / run.graph), run.learners)
+        for j in config.neighbours:
+            if not j.isascii() or not j.isdecimal() or int(j) >= run.learners:
+                raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
         if config.party.learner >= run.learners:
             raise GossamerError(f"[party] learner = {config.party.learner}: expected 0 to {run.learners - 1}.")
         if config.party.late > run.lateness:

@@ -109,8 +109,8 @@ class Journal:
         if "locked" in str(error):
             return GossamerError(f"journal {self.path}: another process has it open; end that one first.")
         return GossamerError(
-            f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk or restore "
-            "the file, and start again."
+            f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk, and start "
+            "again; never put back an older copy."
         )
 
     def _about(self, name: str) -> str:
@@ -120,7 +120,9 @@ class Journal:
         return str(row[0])
 
     def _damaged(self, why: str) -> GossamerError:
-        return GossamerError(f"journal {self.path} is damaged ({why}): restore it, or join a new run.")
+        return GossamerError(
+            f"journal {self.path} is damaged ({why}): join a new run; an older copy would release states twice."
+        )
 
     def _check(self, run: str, learner: int, fingerprint: str) -> None:
         for name, wanted in (("run", run), ("learner", str(learner)), ("fingerprint", fingerprint)):
@@ -179,6 +181,17 @@ class Journal:
             place = self.path.with_name(f"{self.path.name}.{slot}")
             self._files[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         return self._files[slot]
+
+    @property
+    def delivered(self) -> bool:
+        """Whether everybody had used all that the run sent."""
+        return self._db.execute("select 1 from about where name = 'delivered'").fetchone() is not None
+
+    def mark_delivered(self) -> None:
+        try:
+            self._db.execute("insert or ignore into about values ('delivered', 'yes')")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
     def latest(self) -> Snapshot | None:
         """The newest round, or None where there is none yet."""

@@ -19,7 +19,7 @@ import grpc.aio
 
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.transport import Arrived, Take
-from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, RefusedError, packed
+from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, packed
 
 METHOD = "/gossamer.Link/Open"
 TOGETHER = 1 << 16  # bytes of small frames that travel as one message
@@ -50,8 +50,9 @@ class Outbound:
         self._ended = False
 
     def put(self, data: bytes) -> None:
-        self._frames.append(data)
-        self._some.set()
+        if not any(data is waiting for waiting in self._frames):  # who asks again and again is not sent it again
+            self._frames.append(data)
+            self._some.set()
 
     def end(self) -> None:
         self._ended = True
@@ -75,7 +76,7 @@ class Outbound:
 
 
 class Links:
-    """A learner's links, as a transport; `take` is given what arrives, `opened` is told of every link that stands."""
+    """A learner's links, as a transport; `take` is given what arrives, `hello` is what a stream begins with."""
 
     def __init__(
         self,
@@ -86,12 +87,11 @@ class Links:
         own: Pair,
         identities: Identities,
         take: Take,
-        opened: Callable[[int], None],
         hello: Callable[[], bytes],
     ) -> None:
         self._i, self._listen, self._addresses, self._hears = i, listen, dict(addresses), set(hears)
         self._own, self._identities = own, identities
-        self._take, self._opened, self._hello = take, opened, hello
+        self._take, self._hello = take, hello
         self._out: dict[int, Outbound] = {}
         self._back: dict[int, Outbound] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,6 +99,7 @@ class Links:
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
         self.dials: Counter[int] = Counter()
+        self._said: Counter[str] = Counter()
 
     async def start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
@@ -136,20 +137,25 @@ class Links:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for back in self._back.values():
+            back.end()  # so that streams end, and are not broken off
         if self._server is not None:
-            await self._server.stop(0.2)
+            await self._server.stop(0.5)
 
     def _given(self, sender: int, data: bytes, answer: bool) -> None:
         """Hand over what arrived; an error of ours, such as a full disk, ends the learner and not a stream."""
         try:
-            refusal = self._take(Arrived(sender, data, answer))
+            self._take(Arrived(sender, data, answer))
         except Exception as error:
             if self._failure is not None and not self._failure.done():
                 self._failure.set_exception(error)
-            return
-        if isinstance(refusal, RefusedError):
-            edge = f"{self._i} → {sender}" if answer else f"{sender} → {self._i}"
-            log.warning("refused", extra={"edge": edge, "reason": refusal.reason, "why": str(refusal)})
+
+    def _say(self, event: str, edge: str, why: str) -> None:
+        """The first time since the edge was open, the second, the fourth, …: nobody fills a disk by calling often."""
+        self._said[edge] += 1
+        times = self._said[edge]
+        if times & (times - 1) == 0:
+            log.warning(event, extra={"edge": edge, "why": why, "times": times})
 
     async def _keep_open(self, j: int) -> None:
         wait = FIRST_WAIT
@@ -159,11 +165,11 @@ class Links:
             try:
                 if await self._open(j):
                     wait = FIRST_WAIT
-                log.warning("link closed", extra={"edge": edge, "why": "the other side ended it"})
+                self._say("link closed", edge, "the other side ended it")
             except grpc.aio.AioRpcError as error:
-                log.warning("link lost", extra={"edge": edge, "why": f"{error.code().name}: {error.details()}"})
+                self._say("link lost", edge, f"{error.code().name}: {error.details()}")
             except OSError as error:
-                log.warning("link lost", extra={"edge": edge, "why": str(error)})
+                self._say("link lost", edge, str(error))
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
@@ -177,13 +183,13 @@ class Links:
             stream = channel.stream_stream(METHOD)()
             out = self._out[j] = Outbound()  # what waited for a link that is gone is sent anew by the node
             await stream.write(self._hello())
-            self._opened(j)
             writer = asyncio.create_task(_pump(out, stream.write))
             try:
                 async for data in stream:
                     if not answered:
-                        log.info("link open", extra={"edge": f"{self._i} → {j}"})
-                        answered = True
+                        answered, edge = True, f"{self._i} → {j}"
+                        self._said.pop(edge, None)
+                        log.info("link open", extra={"edge": edge})
                     self._given(j, data, answer=True)
             finally:
                 self._out.pop(j, None)
@@ -195,7 +201,7 @@ class Links:
         if sender is None or sender not in self._hears:
             who = "this certificate" if sender is None else f"learner {sender}"
             sentence = f"learner {self._i} does not hear {who}."
-            log.warning("refused", extra={"edge": f"? → {self._i}", "reason": "stranger", "why": sentence})
+            self._say("refused", f"{'?' if sender is None else sender} → {self._i}", f"stranger: {sentence}")
             yield packed(Frame(Refusal("stranger", sentence)))
             return
         back = self._back[sender] = Outbound()
@@ -214,7 +220,7 @@ class Links:
             async for data in frames:
                 self._given(sender, data, answer=False)
         except grpc.aio.AioRpcError as error:  # it was cancelled, or broke; the sender dials again
-            log.warning("link lost", extra={"edge": f"{sender} → {self._i}", "why": str(error)})
+            self._say("link lost", f"{sender} → {self._i}", str(error))
         finally:
             back.end()
 

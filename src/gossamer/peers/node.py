@@ -46,7 +46,7 @@ class Node:
         self._hook: Hook = hook or (lambda moment: None)
         self._patience = patience
         self._assemblies: dict[tuple[int, int, str], Assembly] = {}
-        self._barred: set[int] = set()
+        self._welcome: set[int] = set()  # neighbours whose last hello was in order
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()
         self._say = SAY
@@ -111,9 +111,18 @@ class Node:
                 self._take(arrived, unpacked(data))
             except RefusedError as refused:
                 self.refused[arrived.sender, refused.reason] += 1
+                self._say_refused(arrived, refused)
                 refusal = refused
         self.go_on()
         return refusal
+
+    def _say_refused(self, arrived: Arrived, refused: RefusedError) -> None:
+        """The first time, the second, the fourth, …: nobody fills a disk with what is said about him."""
+        times, here = self.refused[arrived.sender, refused.reason], self.party.i
+        if times & (times - 1) == 0:
+            edge = f"{here} → {arrived.sender}" if arrived.answer else f"{arrived.sender} → {here}"
+            said = {"edge": edge, "reason": refused.reason, "why": str(refused), "times": times}
+            log.warning("refused", extra=said)
 
     def go_on(self) -> None:
         """As many rounds as can be taken with what is there."""
@@ -121,6 +130,8 @@ class Node:
         while party.ready:
             used = party.advance()
             self._progress, self._say = time.monotonic(), SAY
+            if party.without:
+                log.warning("late", extra={"round": used, "without": party.without})
             self._hook("committed")
             self.resend(since=party.round)
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
@@ -143,27 +154,26 @@ class Node:
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": awaited})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
-            self.resend()
+            self.greet()
 
     def _take(self, arrived: Arrived, frame: Frame) -> None:
         header, sender = frame.header, arrived.sender
         if isinstance(header, Hello):
             self._hello(sender, header, arrived.answer)
-        elif sender in self._barred:
-            raise RefusedError(
-                "old journal", f"learner {sender} was refused when it said hello: nothing of it is used."
-            )
+        elif isinstance(header, Refusal):
+            raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
+        elif sender not in self._welcome:
+            raise RefusedError("hello", f"learner {sender} has not said hello, or was refused: nothing of it is used.")
         elif isinstance(header, Part):
             self._part(sender, header, frame.payload)
         elif isinstance(header, Ack):
             self._acked(sender, header.round)
         elif isinstance(header, Done):
             self._left.add(sender)
-        elif isinstance(header, Refusal):
-            raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
 
     def _hello(self, sender: int, hello: Hello, answer: bool) -> None:
         party = self.party
+        self._welcome.discard(sender)
         if hello.sender != sender:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
         if sender not in party.hears and sender not in party.tells:
@@ -172,11 +182,11 @@ class Node:
             raise RefusedError(
                 "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
             )
-        self._barred.add(sender)  # whose past is shorter than what it showed is heard no more
         party.met(sender, hello.epoch, hello.round, answer)
-        self._barred.discard(sender)
+        self._welcome.add(sender)
         self._left.discard(sender)
-        if sender in party.tells:
+        if answer:  # a listener that has just come, or come back
+            self._send(sender, self.hello)
             self.send_all(sender)
 
     def _acked(self, sender: int, round_: int) -> None:

@@ -38,7 +38,8 @@ class Words(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         extra = {name: value for name, value in vars(record).items() if name not in BUILT_IN}
         about = " ".join(f"{name}={value}" for name, value in extra.items())
-        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {about}".rstrip()
+        said = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {about}".rstrip()
+        return "".join(letter if letter.isprintable() else "?" for letter in said)  # some of it others have said
 
 
 def log_to(path: Path, quiet: bool) -> None:
@@ -53,7 +54,15 @@ def log_to(path: Path, quiet: bool) -> None:
     file.setFormatter(JsonLines())
     shown = logging.StreamHandler(sys.stderr)
     shown.setFormatter(Words())
+    stop_logging()
     log.handlers = [file] if quiet else [file, shown]
+
+
+def stop_logging() -> None:
+    log = logging.getLogger("gossamer.peers")
+    for handler in log.handlers:
+        handler.close()
+    log.handlers = []
 
 
 def exposition(values: Mapping[str, tuple[str, str, Mapping[tuple[tuple[str, str], ...], float]]]) -> str:

@@ -102,6 +102,7 @@ class Party:
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
+        self.without: list[int] = []  # whose messages the last step went without
         self._over: dict[int, dict[str, Matrix]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
@@ -117,10 +118,14 @@ class Party:
             return
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
-        self._outbox = {
-            t: {channel: _framed(t, channel, payload) for channel, payload in sent.items()}
-            for t, sent in self._journal.messages().items()
-        }
+        self._outbox = (
+            {}
+            if self._journal.delivered
+            else {
+                t: {channel: _framed(t, channel, payload) for channel, payload in sent.items()}
+                for t, sent in self._journal.messages().items()
+            }
+        )
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
@@ -290,7 +295,8 @@ class Party:
                 self._excused.discard(j)
         if self._late:
             self._last |= have
-        self._prepare(t + 1, after, tuple((t, j) for j in sorted(absent)))
+        self.without = sorted(absent)
+        self._prepare(t + 1, after, tuple((t, j) for j in self.without))
         return t
 
     def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
@@ -312,16 +318,17 @@ class Party:
         used = min(self._acked.values()) + 1
         for old in [old for old in self._outbox if old < used]:
             del self._outbox[old]
+        if self.finished and self.delivered:
+            self._journal.mark_delivered()
 
     def met(self, neighbour: int, epoch: int, round_: int, answer: bool) -> None:
         """A neighbour has said hello. One whose past is shorter than what it has shown us has an old journal.
 
-        What two links bring comes in any order, so that within one life a hello is compared with its own link alone:
-        an answer with what was acknowledged there, any other with what was sent there.
+        What two links bring comes in any order, so that within one life a hello is compared with what came on the
+        same link, where numbers are sent; an answer may be older than what has come on the other.
         """
         known, used = self.heard.get(neighbour, (0, -1))
-        least = self._acked.get(neighbour, -1) + 1
-        shown = max(used, least) if epoch > known else least if answer else used
+        shown = max(used, self._acked.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
         if epoch < known or round_ < shown:
             raise RefusedError(
                 "old journal",

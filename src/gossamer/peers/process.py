@@ -22,33 +22,22 @@ import numpy as np
 
 from gossamer.files import replace_file
 from gossamer.models import Objective
+from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import Identities, Pair, check_pair
 from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records, spooled
 from gossamer.peers.journal import Journal
 from gossamer.peers.links import Links
 from gossamer.peers.node import Hook, Node
-from gossamer.peers.observe import Endpoint, exposition, log_to
+from gossamer.peers.observe import Endpoint, exposition, log_to, stop_logging
 from gossamer.peers.party import Party, rounds_kept
-from gossamer.privacy import Boundary, Privacy, PrivateBoundary, Unproved, simulated
+from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
-from gossamer.setting import setting_for
-from gossamer.types import Array, GossamerError
+from gossamer.types import GossamerError
 
 TICK, STATUS, LINGER = 0.2, 1.0, 30.0  # seconds
 SAMPLE = 2000  # own records on which the owner sees errors
 log = logging.getLogger("gossamer.peers")
-
-
-class OwnRow:
-    """A simulation's noise, of which a party takes its own row."""
-
-    def __init__(self, privacy: Privacy, learners: int, i: int) -> None:
-        self._privacy, self._learners, self._i = privacy, learners, i
-        self.claim = getattr(privacy, "claim", "not private: the noise makes no claim")
-
-    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
-        return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
 
 
 class Learner:
@@ -83,34 +72,16 @@ class Learner:
         spooled(sys.stdin.buffer, spool)
         return Records(spool, data.format, schema, per_round, follow=True)
 
-    def _boundary(self) -> Boundary:
-        plan, run = self.plan, self.plan.config.run
-        mechanism, scale = plan.mechanism(), plan.simulated()
-        if mechanism is None:
-            self.algorithm.notes(scale)
-            seed = plan.config.privacy.seed
-            return Unproved(None if scale is None else OwnRow(simulated(scale, seed), run.learners, plan.learner))
-        self.algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
-        rounds = self.feed.rounds
-        if rounds is not None and rounds < run.steps:
+    def _boundary(self) -> PrivateBoundary | Unproved:
+        run, rounds = self.plan.config.run, self.feed.rounds
+        found = boundary_of(self.plan, self.algorithm, self.model, self.size)
+        if isinstance(found, PrivateBoundary) and rounds is not None and rounds < run.steps:
             # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
             raise GossamerError(
-                f"learner {plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, and "
-                "privacy is proved for a full round every time: bring more records, or follow a file that grows."
+                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
+                "and privacy is proved for a full round every time: bring more records, or follow a file that grows."
             )
-        setting = setting_for(
-            [plan.learner],
-            self.algorithm,
-            plan.network,
-            self.model,
-            plan.schema.table(),
-            gradient=run.gradient,
-            steps=run.steps,
-            size=self.size,
-            per_round=[run.per_round],
-            read_once=True,
-        )
-        return mechanism.bind(setting)
+        return found
 
     def _identities(self) -> Identities:
         pinned = {
@@ -133,7 +104,6 @@ class Learner:
         self.links = Links(
             plan.learner, party_plan.listen, addresses, self.party.hears, self.own, self.identities,
             take=lambda arrived: self.node.take(arrived),
-            opened=lambda j: self.node.send_all(j),
             hello=lambda: self.node.hello,
         )  # fmt: skip
         self.node = Node(
@@ -239,10 +209,7 @@ class Learner:
             }  # fmt: skip
         else:
             self.state = state or self.state
-        place = self.plan.path("status.json")
-        replace_file(place, (json.dumps(said | {"state": self.state}) + "\n").encode())
-        with contextlib.suppress(OSError):
-            os.chmod(place, 0o600)
+        replace_file(self.plan.path("status.json"), (json.dumps(said | {"state": self.state}) + "\n").encode())
 
     def errors(self) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""
@@ -310,12 +277,11 @@ class Learner:
         own = io.BytesIO()
         np.save(own, self.party.state.theta)
         replace_file(self.plan.path("own-model.npy"), own.getvalue())
-        with contextlib.suppress(OSError):
-            os.chmod(self.plan.path("own-model.npy"), 0o600)
 
 
 def run_learner(plan: Plan, hook: Hook | None = None, quiet: bool = False) -> int:
     """Run one learner to its end; the exit code. Errors of the user's are raised, and are in its log and status."""
+    os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.path("log.jsonl"), quiet)
     try:
         learner = Learner(plan, hook)
@@ -329,6 +295,8 @@ def run_learner(plan: Plan, hook: Hook | None = None, quiet: bool = False) -> in
             said: dict[str, Any] = {"learner": plan.learner, "pid": os.getpid(), "state": "failed", "why": str(error)}
             replace_file(plan.path("status.json"), (json.dumps(said | {"updated": time.time()}) + "\n").encode())
         raise
+    finally:
+        stop_logging()
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

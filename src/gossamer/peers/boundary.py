@@ -1,0 +1,44 @@
+"""What stands between one party's records and its messages: its own noise, with its own budget."""
+
+from __future__ import annotations
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import Model
+from gossamer.peers.config import Plan
+from gossamer.privacy import Privacy, PrivateBoundary, Unproved, simulated
+from gossamer.setting import setting_for
+from gossamer.types import Array
+
+
+class OwnRow:
+    """A simulation's noise, of which a party takes its own row."""
+
+    def __init__(self, privacy: Privacy, learners: int, i: int) -> None:
+        self._privacy, self._learners, self._i = privacy, learners, i
+        self.claim = getattr(privacy, "claim", "not private: the noise makes no claim")
+
+    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+        return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
+
+
+def boundary_of(plan: Plan, algorithm: Algorithm, model: Model, size: int) -> PrivateBoundary | Unproved:
+    """The party's boundary; refuses a budget that cannot be proved."""
+    run, mechanism, scale = plan.config.run, plan.mechanism(), plan.simulated()
+    if mechanism is None:
+        algorithm.notes(scale)
+        noise = None if scale is None else simulated(scale, plan.config.privacy.seed)
+        return Unproved(None if noise is None else OwnRow(noise, run.learners, plan.learner))
+    algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
+    setting = setting_for(
+        [plan.learner],
+        algorithm,
+        plan.network,
+        model,
+        plan.schema.table(),
+        gradient=run.gradient,
+        steps=run.steps,
+        size=size,
+        per_round=[run.per_round],
+        read_once=True,
+    )
+    return mechanism.bind(setting)

@@ -1,0 +1,155 @@
+"""A party's own records: files, files that grow, standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.streams.schema import Schema
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.peers.feed import Records, spooled
+
+SCHEMA = Schema("ill", ("no", "yes"), {"age": (0.0, 100.0)}, {"ward": ("north", "south")})
+ROWS = [(20, "north", "no"), (50, "south", "yes"), (100, "north", "yes"), (0, "south", "no")]
+FEATURES = [[0.2, 1, 0, 1], [0.5, 0, 1, 1], [1.0, 1, 0, 1], [0.0, 0, 1, 1]]
+
+
+def csv(rows, header=True):
+    return "\n".join([*(["age,ward,ill"] if header else []), *(",".join(map(str, row)) for row in rows), ""])
+
+
+def jsonl(rows):
+    return "".join(json.dumps(dict(zip(("age", "ward", "ill"), row, strict=True))) + "\n" for row in rows)
+
+
+def parquet(path, rows):
+    arrow = pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
+    tables = pytest.importorskip("pyarrow.parquet")
+    columns = dict(zip(("age", "ward", "ill"), map(list, zip(*rows, strict=True)), strict=True))
+    tables.write_table(arrow.table(columns), path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_file_brings_records_round_by_round(tmp_path, kind):
+    path = tmp_path / "records"
+    if kind == "parquet":
+        parquet(path, ROWS)
+    else:
+        path.write_text(csv(ROWS) if kind == "csv" else jsonl(ROWS))
+    feed = Records(path, kind, SCHEMA, 2, follow=False)
+    assert (len(feed), feed.rounds) == (4, 2)
+    for t in range(2):
+        batch = feed.arrivals(t)
+        np.testing.assert_allclose(batch.rows, FEATURES[2 * t : 2 * t + 2])
+        np.testing.assert_array_equal(batch.labels, [[0, 1], [1, 0]][t])
+    assert feed.here(7)
+    assert not len(feed.arrivals(7).labels), "a file that does not grow has run out"
+
+
+def test_a_file_that_grows_is_followed_line_by_line(tmp_path):
+    path = tmp_path / "records.csv"
+    feed = Records(path, "csv", SCHEMA, 1, follow=True)
+    assert not feed.here(0)
+    with path.open("a") as file:
+        for text, rounds in (
+            ("age,wa", 0),
+            ("rd,ill\n20,north,no", 0),
+            ("\n50,south,yes\n10", 2),
+            ("0,north,yes\n", 3),
+        ):
+            file.write(text)
+            file.flush()
+            assert [feed.here(t) for t in range(4)] == [t < rounds for t in range(4)]
+    np.testing.assert_allclose([feed.arrivals(t).rows[0] for t in range(3)], FEATURES[:3])
+    assert feed.rounds is None
+
+
+def test_what_was_read_is_compared_after_a_restart(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text(csv(ROWS))
+    read = [Records(path, "csv", SCHEMA, 1, follow=True).read(t) for t in (0, 2, 3)]
+    assert len(set(read)) == 3
+    path.write_text(csv([*ROWS, (30, "north", "no")]))
+    assert Records(path, "csv", SCHEMA, 1, follow=True).read(3) == read[2], "records were only added"
+    path.write_text(csv([*ROWS[:2], (99, "north", "yes"), ROWS[3]]))
+    assert Records(path, "csv", SCHEMA, 1, follow=True).read(3) != read[2]
+
+
+def test_standard_input_is_kept_before_it_is_used(tmp_path):
+    path = tmp_path / "records.csv"
+    spooled(io.BytesIO(csv(ROWS[:2]).encode()), path)
+    feed = Records(path, "csv", SCHEMA, 1, follow=True)
+    until = time.monotonic() + 5
+    while not feed.here(1) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert path.stat().st_mode & 0o077 == 0
+    spooled(io.BytesIO(csv(ROWS[2:]).encode()), path)  # whoever pipes starts anew, and says the header again
+    again = Records(path, "csv", SCHEMA, 1, follow=True)
+    while not again.here(3) and time.monotonic() < until:
+        time.sleep(0.01)
+    np.testing.assert_allclose([again.arrivals(t).rows[0] for t in range(4)], FEATURES)
+
+
+MISTAKES = {
+    "lies outside the declared range": csv([(120, "north", "no")]),
+    "none of the declared categories": csv([(20, "east", "no")]),
+    "none of the declared classes": csv([(20, "north", "maybe")]),
+    "is not a finite number": csv([("old", "north", "no")]),
+    "no value in column": csv([("", "north", "no")]),
+    "2 values for 3 columns": "age,ward,ill\n20,north\n",
+    "has no column 'ward'": "age,ill\n20,no\n",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_wrong_record_is_named(tmp_path, words):
+    path = tmp_path / "records.csv"
+    path.write_text(MISTAKES[words])
+    with pytest.raises(gs.GossamerError, match=words):
+        Records(path, "csv", SCHEMA, 1, follow=False)
+
+
+def test_other_mistakes_get_a_sentence(tmp_path):
+    with pytest.raises(gs.GossamerError, match="put the records there"):
+        Records(tmp_path / "none.csv", "csv", SCHEMA, 1, follow=False)
+    with pytest.raises(gs.GossamerError, match="does not grow"):
+        Records(tmp_path / "a.parquet", "parquet", SCHEMA, 1, follow=True)
+    path = tmp_path / "records.jsonl"
+    for text in ("[1]\n", '{"age": 3}\n', "nonsense\n", '{"age": 3, "ward": null, "ill": "no"}\n'):
+        path.write_text(text)
+        with pytest.raises(gs.GossamerError, match=r"line 1: expected an object with ill, age, ward"):
+            Records(path, "jsonl", SCHEMA, 1, follow=False)
+    path.write_text(jsonl(ROWS))
+    feed = Records(path, "jsonl", SCHEMA, 1, follow=True)
+    path.write_text(jsonl(ROWS[:1]))
+    with pytest.raises(gs.GossamerError, match="has become shorter"):
+        feed.here(9)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("y", (), {"a": (0, 1)}, {}), "neither classes nor a range"),
+        (("y", ("0", "1"), {}, {}), "no feature is declared"),
+        (("y", ("0", "1"), {"a": (1, 1)}, {}), "the lower below the upper"),
+        (("y", ("0", "0"), {"a": (0, 1)}, {}), "two or more, all unlike"),
+        (("y", ("0", "1"), {"a": (0, 1)}, {"a": ("u", "v")}), "declare one of the two"),
+    ],
+)
+def test_a_schema_that_declares_too_little_is_refused(given, words):
+    with pytest.raises(gs.GossamerError, match=words):
+        Schema(*given)
+
+
+def test_a_quantity_is_scaled_like_a_feature(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text("a,y\n5,10\n10,20\n")
+    feed = Records(path, "csv", Schema("y", (), {"a": (0, 10), "y": (0, 20)}, {}, intercept=False), 2, follow=False)
+    np.testing.assert_allclose(feed.arrivals(0).rows, [[0.5], [1.0]])
+    np.testing.assert_allclose(feed.arrivals(0).labels, [0.5, 1.0])

@@ -1,0 +1,262 @@
+"""What an operator does with learners: stop, start, watch, run out of disk, make mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+pytest.importorskip("grpc", reason="needs the extra `peers`")
+
+import gossamer as gs
+from gossamer.peers.config import PrivacyPlan, read_config
+from test_processes import Fleet, free_ports, make, payloads_seen, simulated
+
+M = 4
+RING = gs.Network.exponential(M)
+
+
+@pytest.fixture
+def fleet_of():
+    made = []
+
+    def start(*args, **kwargs):
+        made.append(Fleet(*args, m=M, **kwargs))
+        return made[-1]
+
+    yield start
+    for fleet in made:
+        fleet.close()
+
+
+def edit(place, old, new):
+    path = place / "party.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def wait_until(done, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_learner_that_was_told_to_stop_goes_on_later(tmp_path, fleet_of):
+    steps = 1500
+    make(tmp_path / "run", steps, RING, m=M)
+    fleet = fleet_of(tmp_path / "run")
+    fleet.start()
+    wait_until(lambda: fleet.status(2).get("round", 0) > 20)
+    os.kill(fleet.pids[2], signal.SIGTERM)
+    wait_until(lambda: fleet.code(2) is not None)
+    assert fleet.code(2) == 0
+    assert fleet.status(2)["state"] == "stopped"
+    assert fleet.log(2)[-1]["event"] == "ended"
+    fleet.start(2)
+    np.testing.assert_allclose(fleet.finish(), simulated(steps, RING, M), rtol=0, atol=1e-12)
+    assert fleet.status(2)["life"] == 2
+
+
+def metrics(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return answer.read().decode()
+
+
+def test_metrics_tell_rounds_and_epsilon_and_nothing_of_the_records(tmp_path, fleet_of):
+    steps = 3000
+    make(tmp_path / "run", steps, RING, PrivacyPlan(epsilon=20.0), m=M)
+    port = free_ports(2)
+    for i in (0, 1):
+        edit(
+            tmp_path / f"run/learner-{i}",
+            "[privacy]",
+            "[privacy]",
+        )
+        path = tmp_path / f"run/learner-{i}" / "party.toml"
+        more = f'metrics = "127.0.0.1:{port + i}"\n' + ("show_errors = true\n" if i else "")
+        path.write_text(path.read_text().replace("[party]\n", "[party]\n" + more))
+    fleet = fleet_of(tmp_path / "run")
+    fleet.start()
+    wait_until(lambda: all(fleet.status(i).get("round", 0) > 5 for i in (0, 1)))
+    text, shown = metrics(port), metrics(port + 1)
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) gossamer_\w+ .+|gossamer_\w+(\{[^{}]*\})? [0-9.e+-]+", line), line
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(found["gossamer_round"]) > 5
+    assert 0 < float(found["gossamer_epsilon_spent"]) <= float(found["gossamer_epsilon_budget"]) == 20
+    assert float(found["gossamer_sent_bytes_total"]) > 0
+    assert "own" not in text
+    assert "gossamer_own_accuracy" in shown
+    assert "NOT noised" in shown
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+
+
+def small_disk(place, kibibytes):
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "none", str(place)]
+    mounted = subprocess.run(mount, capture_output=True)
+    if mounted.returncode:
+        pytest.skip("needs a small disk, which only root can mount")
+
+
+def test_a_full_disk_ends_a_learner_before_it_sends(tmp_path, fleet_of):
+    steps = 3000
+    make(tmp_path / "run", steps, RING, PrivacyPlan(epsilon=20.0), m=M)
+    place, disk = tmp_path / "run" / "learner-1", tmp_path / "disk"
+    path = place / "party.toml"
+    path.write_text(path.read_text().replace("[party]\n", f'[party]\njournal = "{disk}/journal.db"\n'))
+    small_disk(disk, 96)
+    try:
+        fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+        fleet.start()
+        wait_until(lambda: fleet.code(1) is not None, 60)
+        assert fleet.code(1) == 2
+        assert fleet.status(1)["state"] == "failed"
+        why = (place / "stderr.log").read_text()
+        assert "cannot be used" in why
+        assert "nothing of this round was sent" in why
+        assert "Traceback" not in why
+        seen = payloads_seen(tmp_path / "tap")
+        assert set(map(len, seen.values())) == {1}
+        sent = max(t for learner, t, *_ in seen if learner == 1)
+        for j in (0, 2, 3):
+            os.kill(fleet.pids[j], signal.SIGTERM)
+        wait_until(lambda: all(fleet.code(j) is not None for j in (0, 2, 3)))
+        (disk / "room").unlink(missing_ok=True)
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        fleet.start()  # with room again it goes on from what it had committed
+        wait_until(lambda: fleet.status(1).get("round", 0) > sent + 20, 60)
+        assert set(map(len, payloads_seen(tmp_path / "tap").values())) == {1}
+    finally:
+        for fleet_pid in list(fleet.pids):
+            fleet.kill(fleet_pid)
+        subprocess.run(["umount", str(disk)], check=False)
+
+
+def command(*words, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "gossamer", *map(str, words)], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+
+
+MISTAKES = {
+    "cannot be used": lambda place: edit(place, "[party]\n", '[party]\njournal = "nowhere/journal.db"\n'),
+    "is not valid TOML": lambda place: edit(place, "[party]\n", "[party\n"),
+    r"\[party\].*unknown field `latte`": lambda place: edit(place, "[party]\n", "[party]\nlatte = 3\n"),
+    "the run allows 0": lambda place: edit(place, "[party]\n", "[party]\nlate = 3\n"),
+    "the key is not the certificate's": lambda place: shutil.copy(place / "../learner-1/key.pem", place / "key.pem"),
+    "put it there": lambda place: (place / "authority.pem").unlink(),
+    "put the records there": lambda place: (place / "records.csv").unlink(),
+    "lies outside the declared range": lambda place: (place / "records.csv").write_text(
+        (place / "records.csv").read_text().replace("\n0.", "\n7.", 1)
+    ),
+    "expected one of diadsp": lambda place: edit(place, "[run]\n", '[run]\nmethod = "magic"\n'),
+    "has no address": lambda place: (place / "party.toml").write_text(
+        re.sub(r"\[neighbours\.1\]\naddress.*\n", "", (place / "party.toml").read_text())
+    ),
+    "expected a learner's number": lambda place: edit(place, "[neighbours.1]", "[neighbours.one]"),
+    "expected HOST:PORT": lambda place: edit(place, "[party]\n", '[party]\nmetrics = "here"\n'),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_gets_one_sentence_and_nothing_is_sent(tmp_path, words, monkeypatch):
+    make(tmp_path / "run", 20, RING, m=M)
+    place = tmp_path / "run" / "learner-0"
+    MISTAKES[words](place)
+    from gossamer.peers.process import run_learner
+
+    with pytest.raises(gs.GossamerError, match=words):
+        run_learner(read_config(place), quiet=True)
+
+
+def test_a_budget_that_records_do_not_last_for_is_refused(tmp_path):
+    make(tmp_path / "run", 20, RING, PrivacyPlan(epsilon=3.0), m=M)
+    place = tmp_path / "run" / "learner-0"
+    lines = (place / "records.csv").read_text().splitlines()
+    (place / "records.csv").write_text("\n".join(lines[:10]) + "\n")
+    from gossamer.peers.process import run_learner
+
+    with pytest.raises(gs.GossamerError, match="privacy is proved for a full round every time"):
+        run_learner(read_config(place), quiet=True)
+
+
+def test_every_party_sets_its_own_budget(tmp_path, fleet_of):
+    budgets = [1.0, 2.0, 4.0, 8.0]
+    plan = lambda i: PrivacyPlan(epsilon=budgets[i], law="gaussian", where="source")  # noqa: E731
+    make(tmp_path / "run", 60, RING, plan, m=M, gradient="latest")
+    fleet = fleet_of(tmp_path / "run")
+    fleet.start()
+    fleet.finish()
+    spent = [fleet.status(i)["epsilon"][0] for i in range(M)]
+    np.testing.assert_allclose(spent, budgets, rtol=1e-6)
+    assert all(s <= b for s, b in zip(spent, budgets, strict=True))
+
+
+def test_from_init_to_collect(tmp_path):
+    """As a user would: ten learners on mushrooms, watched, collected."""
+    port = free_ports(10)
+    made = command("peers", "init", "demo", "--port", port, "--steps", 12, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "Keep demo/authority/key.pem apart" in made.stdout
+    assert (tmp_path / "demo/authority/key.pem").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "demo/learner-3").stat().st_mode & 0o077 == 0
+    again = command("peers", "init", "demo", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    early = command("peers", "collect", "demo", cwd=tmp_path)
+    assert early.returncode == 2
+    assert "left no outcome yet" in early.stderr
+    up = command("peers", "up", "demo", cwd=tmp_path)
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert up.stdout.count("12/12") >= 10
+    status = command("peers", "status", "demo", "--json", cwd=tmp_path)
+    found = json.loads(status.stdout)
+    assert [one["state"] for one in found] == ["done"] * 10
+    assert all(one["epsilon"][0] <= 8 for one in found)
+    collected = command("peers", "collect", "demo", "--out", "all", cwd=tmp_path)
+    assert collected.returncode == 0, collected.stderr
+    record = gs.Record.load(tmp_path / "all")
+    assert record.theta.shape == (10, 117)
+    assert record.t == 12
+    assert record.epsilon.shape == (10, 2)
+    assert "exact gaussian noise at the source" in record.claim
+
+
+def test_a_run_for_parties_that_bring_their_records(tmp_path):
+    words = ("--learners", 3, "--target", "ill", "--classes", "0,1", "--range", "age=0:120")
+    made = command("peers", "init", "run", *words, "--hosts", "a.org,b.org,c.org", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "followed as it grows" in made.stdout
+    plan = read_config(tmp_path / "run/learner-1")
+    assert plan.config.party.listen == "0.0.0.0:7401"
+    assert plan.config.neighbours["2"].address == "c.org:7402"
+    assert plan.config.data.follow
+    for wrong, says in (
+        (("--target", "ill"), "need them declared"),
+        (("--csv", "none.csv"), "--csv needs --target"),
+        (("--hosts", "a,b"), "give one, or one each"),
+        (("--method", "magic"), "expected one of"),
+        (("--epsilon", "1,2"), "2 budgets for 10 learners"),
+        (("--numbers", "f16"), "a run cannot be made"),
+    ):
+        refused = command("peers", "init", "other", *wrong, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert not (tmp_path / "other").exists()
