@@ -35,6 +35,7 @@ tests: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
+	$(BIN)/python benchmarks/peers.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

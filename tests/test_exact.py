@@ -157,3 +157,27 @@ def test_what_is_too_large_for_the_grid_is_clamped_at_the_boundary_not_refused()
     assert (np.abs(out[:, 1] + 4095) < 60).all()
     assert boundary.clamped == 20
     assert "20 values were beyond 4095 noise scales" in boundary.notes(1)[0]
+
+
+def test_every_word_of_the_stream_is_used_once_and_in_order(monkeypatch):
+    """However many words a draw takes, over refills: what kernels see is the cipher's stream, without gap or repeat."""
+    import cryptography.hazmat.primitives.ciphers as ciphers
+
+    key, nonce = bytes(range(32)), bytes(16)
+    given = iter([key, nonce])
+    stream = exact.Keystream()
+    monkeypatch.setattr(exact.os, "urandom", lambda size: next(given))
+    rng, seen = np.random.default_rng(0), []
+
+    def spy(words, at, values, grid, out, done):
+        take = int(rng.integers(1, min(len(words) - at, 40_000) + 1))
+        take = min(take, len(words) - exact.RESERVE // 2 - at) if len(words) - at > exact.RESERVE else take
+        seen.append(words[at : at + max(take, 1)].copy())
+        return at + max(take, 1), done + 1
+
+    stream.add(spy, np.zeros((1, 60)), np.ones(1))
+    found = np.concatenate(seen)
+    cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(nonce)).encryptor()
+    whole = np.frombuffer(cipher.update(bytes(8 * len(found))), dtype=np.uint64)
+    assert len(found) > 3 * exact.BUFFER
+    np.testing.assert_array_equal(found, whole)

@@ -44,7 +44,7 @@ BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
 SURCHARGE = 2.0**-39  # ε per coordinate and message, for putting values on the grid
-BUFFER = 1 << 17  # words drawn at a time
+BUFFER = 1 << 15  # words drawn at a time; they stay in the cache
 RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
 
 Words = NDArray[np.uint64]
@@ -55,6 +55,7 @@ class Keystream:
 
     def __init__(self) -> None:
         self._zeros = bytes(8 * BUFFER)
+        self._room: Words = np.empty(RESERVE + BUFFER + 2, dtype=np.uint64)  # two more, which the cipher asks for
         self.forget()
 
     def forget(self) -> None:
@@ -65,8 +66,15 @@ class Keystream:
     def _rekey(self) -> None:
         self._process = os.getpid()
         self._cipher: CipherContext = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
-        self._words: Words = np.empty(0, dtype=np.uint64)
+        self._words = self._room[:0]
         self._used = 0
+
+    def _refill(self) -> None:
+        """Fresh words behind those that are left, always in the same place: new pages cost more than the words."""
+        left = len(self._words) - self._used
+        self._room[:left] = self._words[self._used :].copy()
+        self._cipher.update_into(self._zeros, self._room[left:].view(np.uint8).data)
+        self._words, self._used = self._room[: left + BUFFER], 0
 
     def add(self, kernel: Any, values: Array, grid: Array) -> Array:
         """(rows, n) of values put on the grid of their row, each with one draw of the kernel's law."""
@@ -77,8 +85,7 @@ class Keystream:
             done = 0
             while done < values.size:
                 if len(self._words) - self._used < RESERVE:
-                    fresh = np.frombuffer(self._cipher.update(self._zeros), dtype=np.uint64)
-                    self._words, self._used = np.concatenate([self._words[self._used :], fresh]), 0
+                    self._refill()
                 self._used, done = kernel(self._words, self._used, values, grid, out, done)
         return out
 
@@ -118,6 +125,7 @@ def _exponential(words, at):  # type: ignore[no-untyped-def]
 def _laplace(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
     end, n = len(words) - RESERVE // 2, values.shape[1]
     signs, left = uint64(0), 0
+    row, column = divmod(done, n)
     while done < values.size and at < end:
         whole, fraction, at = _exponential(words, at)
         size = np.int64((whole << uint64(BITS)) | (fraction >> uint64(64 - BITS)))
@@ -129,9 +137,11 @@ def _laplace(words, at, values, grid, out, done):  # type: ignore[no-untyped-def
         left -= 1
         if negative and size == 0:
             continue
-        row, column = divmod(done, n)
         out[row, column] = (np.rint(values[row, column] / grid[row]) + (-size if negative else size)) * grid[row]
         done += 1
+        column += 1
+        if column == n:
+            row, column = row + 1, 0
     return at, done
 
 
@@ -174,7 +184,7 @@ def _gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-de
 def exact_laplace(values: Any, scale: Any) -> Any:
     """`values` plus exact Laplace noise, on the grid scale/2^40; `scale` is a number or broadcasts against `values`.
 
-    Takes arrays and torch tensors; a tensor's noise is drawn where the tensor is (gossamer.privacy.tensors).
+    Takes arrays and torch tensors; on a GPU it is drawn there (gossamer.privacy.tensors).
     """
     return _released(values, scale, _laplace)
 
@@ -186,6 +196,8 @@ def exact_gaussian(values: Any, scale: Any) -> Any:
 
 def _released(values: Any, scale: Any, kernel: Any) -> Any:
     if hasattr(values, "detach"):  # a torch tensor, without importing torch before there is one
+        if values.device.type == "cpu":  # twenty times as fast as tensor operations
+            return values.new_tensor(_released(values.detach().double().numpy(), np.asarray(scale), kernel))
         tensors = importlib.import_module("gossamer.privacy.tensors")
         return tensors.released(values, scale, "laplace" if kernel is _laplace else "gaussian", LARGEST, SMALLEST)
     given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
