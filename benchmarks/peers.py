@@ -2,15 +2,16 @@
 
 python benchmarks/peers.py [n ...]          100, 100000 and 1000000 parameters by default
 
-Each learner sends to two others, draws exact Laplace noise on both of Algorithm 1's vectors, commits every round to its
-journal, and speaks mutual TLS. Bare: the same bytes over the same streams, and nothing else: no noise, no journal, no
-checks. RSS is what a learner's process grows by from its first round on, in messages of one round (all that it sends
-and receives).
+Each learner sends both of Algorithm 1's vectors to two others, draws exact Laplace noise (on both messages, or on the
+gradient at the source), commits every round to its journal, and speaks mutual TLS. Vectors travel as float64 or
+float32. Bare: the same bytes over the same streams, and nothing else: no noise, no journal, no checks. Memory is what a
+learner's process grows by from its first rounds on, in messages of one round (all that it sends and receives).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import resource
@@ -19,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
@@ -34,6 +35,7 @@ from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.wire import PAYLOAD_LIMIT, Dtype
 from gossamer.privacy import Laplace
+from gossamer.privacy.accountant import Where
 from gossamer.records import Batch, FeatureBounds, Table
 from gossamer.setting import setting_for
 
@@ -64,25 +66,33 @@ class Same:
         return self._batch
 
 
-class Meeting(list[Any]):
-    """Where processes wait for each other, and what they know of each other."""
+class Task(NamedTuple):
+    """What all processes of one measurement know."""
+
+    n: int
+    dtype: Dtype
+    where: Where
+    steps: int
+    folder: str
+    trusted: bytes
+    ports: Any
+    gate: Any
+    out: Any
 
 
-def learner(
-    i: int, n: int, dtype: Dtype, steps: int, folder: str, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
-) -> None:
-    asyncio.run(_learner(i, n, dtype, steps, Path(folder), trusted, own, ports, gate, out))
+def learner(i: int, own: Pair, task: Task) -> None:
+    asyncio.run(_learner(i, own, task))
 
 
-async def _learner(
-    i: int, n: int, dtype: Dtype, steps: int, folder: Path, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
-) -> None:
+async def _learner(i: int, own: Pair, task: Task) -> None:
+    n, dtype, steps, folder = task.n, task.dtype, task.steps, Path(task.folder)
+    trusted, ports, gate, out = task.trusted, task.ports, task.gate, task.out
     algorithm, graph, model = gs.ldp_gradient_tracking(gs.decay(0.1, 0.8)), network(), gs.LogisticRegression(l2=0.01)
     table = Table(np.empty((0, n)), np.empty(0), None, n, bounds=FeatureBounds(1.0, 1.0, 1.0))
     setting = setting_for(
         [i], algorithm, graph, model, table, gradient="latest", steps=steps, size=n, per_round=[1], read_once=True
     )
-    boundary = Laplace.for_budget(100.0, horizon=float(steps)).bind(setting)
+    boundary = Laplace.for_budget(100.0, horizon=float(steps), where=task.where).bind(setting)
     journal = Journal(folder / f"{i}.db", "bench", i, "", "process", rounds_kept(n, dtype, 0))
     memory = model.memory(table, "latest", np.ones(1, dtype=np.int64))
     party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, dtype=dtype)
@@ -113,15 +123,13 @@ async def _learner(
     journal.close()
 
 
-def bare(
-    i: int, n: int, dtype: Dtype, steps: int, folder: str, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
-) -> None:
-    asyncio.run(_bare(i, n, dtype, steps, trusted, own, ports, gate, out))
+def bare(i: int, own: Pair, task: Task) -> None:
+    asyncio.run(_bare(i, own, task))
 
 
-async def _bare(
-    i: int, n: int, dtype: Dtype, steps: int, trusted: bytes, own: Pair, ports: Any, gate: Any, out: Any
-) -> None:
+async def _bare(i: int, own: Pair, task: Task) -> None:
+    n, dtype, steps, trusted = task.n, task.dtype, task.steps, task.trusted
+    ports, gate, out = task.ports, task.gate, task.out
     size = 2 * n * (8 if dtype == "f8" else 4)  # two vectors
     chunks = [os.urandom(min(PAYLOAD_LIMIT, size - k)) for k in range(0, size, PAYLOAD_LIMIT)]
     got, some = dict.fromkeys([(i - k) % LEARNERS for k in range(1, OUT + 1)], 0), asyncio.Event()
@@ -165,16 +173,15 @@ def _rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measured(work: Callable[..., None], n: int, dtype: Dtype, steps: int) -> tuple[float, float, float]:
+def measured(work: Callable[..., None], n: int, dtype: Dtype, where: Where, steps: int) -> tuple[float, float, float]:
     """Rounds a second of the slowest, processor milliseconds a learner and round, the most memory of one, in bytes."""
-    spawn = multiprocessing.get_context("fork")
+    fork = multiprocessing.get_context("fork")
     signer = certificates.authority("bench")
-    ports, gate, out = spawn.Array("i", LEARNERS), spawn.Barrier(LEARNERS), spawn.Queue()
+    ports, gate, out = fork.Array("i", LEARNERS), fork.Barrier(LEARNERS), fork.Queue()
     with tempfile.TemporaryDirectory() as folder:
-        each = [certificates.certificate(signer, i) for i in range(LEARNERS)]
+        task = Task(n, dtype, where, steps, folder, signer.certificate, ports, gate, out)
         processes = [
-            spawn.Process(target=work, args=(i, n, dtype, steps, folder, signer.certificate, each[i], ports, gate, out))
-            for i in range(LEARNERS)
+            fork.Process(target=work, args=(i, certificates.certificate(signer, i), task)) for i in range(LEARNERS)
         ]
         for process in processes:
             process.start()
@@ -186,19 +193,23 @@ def measured(work: Callable[..., None], n: int, dtype: Dtype, steps: int) -> tup
 
 
 def main() -> None:
+    logging.getLogger("gossamer.peers").setLevel(logging.ERROR)
     for n in [int(word) for word in sys.argv[1:]] or list(ASKED):
-        steps = {100: 1500, 100_000: 60, 1_000_000: 12}.get(n, 60)
+        steps, asked = {100: 1500, 100_000: 60, 1_000_000: 12}.get(n, 60), ASKED.get(n)
+        print(f"n = {n}" + ("" if asked is None else f", asked: at least {asked:g} rounds a second"))
         for dtype in ("f8", "f4"):
-            floor, floor_cpu, _ = measured(bare, n, dtype, steps)
-            speed, cpu, grown = measured(learner, n, dtype, steps)
-            messages = 2 * OUT * 2 * n * (8 if dtype == "f8" else 4)  # sent and received, two vectors each
-            asked = f" (asked ≥ {ASKED[n]:g})" if n in ASKED else ""
+            floor, floor_cpu, _ = measured(bare, n, dtype, "source", steps)
             print(
-                f"n = {n:<8} {dtype}  {speed:7.2f} rounds/s{asked}, bare gRPC {floor:7.2f}, ratio {speed / floor:.2f}; "
-                f"processor {cpu:.2f} ms a learner and round, bare {floor_cpu:.2f}; memory beyond the first rounds "
-                f"{grown / 2**20:.1f} MiB = {grown / messages:.2f} × a round's messages",
-                flush=True,
+                f"   {dtype} bare gRPC          {floor:7.2f} rounds/s   {floor_cpu:6.2f} ms of processor a learner and round"
             )
+            for where in ("messages", "source"):
+                speed, cpu, grown = measured(learner, n, dtype, where, steps)
+                messages = 2 * OUT * 2 * n * (8 if dtype == "f8" else 4)  # sent and received, two vectors each
+                print(
+                    f"   {dtype} noise on {where:9} {speed:7.2f} rounds/s   {cpu:6.2f} ms   {speed / floor:.2f} × bare   "
+                    f"memory {grown / 2**20:.1f} MiB, {grown / messages:.2f} × a round's messages",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.mixing import add_scaled
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, packed, parts_of
 from gossamer.privacy import Boundary
@@ -285,7 +286,7 @@ class Party:
         for channel, over in self._channels(t).items():
             total = np.zeros((1, self._public.width(t, channel) or self.size))
             for j, weight in self._weights[over].items():
-                total += weight * self._used(have, t, Expected(j, channel))
+                add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
             got[channel] = total
         after = self._algorithm.step(self.state, got, self._gradient, self._rows, t)
         for j in self.hears:
