@@ -199,14 +199,12 @@ def main() -> None:
         print(f"n = {n}" + ("" if asked is None else f", asked: at least {asked:g} rounds a second"))
         for dtype in ("f8", "f4"):
             floor, floor_cpu, _ = measured(bare, n, dtype, "source", steps)
-            print(
-                f"   {dtype} bare gRPC          {floor:7.2f} rounds/s   {floor_cpu:6.2f} ms of processor a learner and round"
-            )
+            print(f"   {dtype} bare gRPC          {floor:7.2f} rounds/s   {floor_cpu:6.2f} ms of processor each")
             for where in ("messages", "source"):
                 speed, cpu, grown = measured(learner, n, dtype, where, steps)
                 messages = 2 * OUT * 2 * n * (8 if dtype == "f8" else 4)  # sent and received, two vectors each
                 print(
-                    f"   {dtype} noise on {where:9} {speed:7.2f} rounds/s   {cpu:6.2f} ms   {speed / floor:.2f} × bare   "
+                    f"   {dtype} noise on {where:9} {speed:7.2f} rounds/s   {cpu:6.2f} ms, {speed / floor:.2f} × bare, "
                     f"memory {grown / 2**20:.1f} MiB, {grown / messages:.2f} × a round's messages",
                     flush=True,
                 )

@@ -194,6 +194,10 @@ def test_a_budget_that_records_do_not_last_for_is_refused(tmp_path):
 
     with pytest.raises(gs.GossamerError, match="privacy is proved for a full round every time"):
         run_learner(read_config(place), quiet=True)
+    edit(place, "epsilon = 3.0\n", "")
+    edit(place, "[run]\n", '[run]\ngradient = "latest"\n')
+    with pytest.raises(gs.GossamerError, match="needs new ones in each"):
+        run_learner(read_config(place), quiet=True)
 
 
 def test_every_party_sets_its_own_budget(tmp_path, fleet_of):

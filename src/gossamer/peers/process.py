@@ -81,6 +81,11 @@ class Learner:
                 f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
                 "and privacy is proved for a full round every time: bring more records, or follow a file that grows."
             )
+        if run.gradient == "latest" and rounds is not None and rounds < run.steps:
+            raise GossamerError(
+                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
+                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use 'history'."
+            )
         return found
 
     def _identities(self) -> Identities:
@@ -162,6 +167,11 @@ class Learner:
             if not address:
                 raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
             found[j] = address
+        if run.gradient == "latest" and rounds is not None and rounds < run.steps:
+            raise GossamerError(
+                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
+                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use 'history'."
+            )
         return found
 
     async def _until_over(self, stop: asyncio.Event) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from gossamer.privacy.accountant import Law, Terms, total
 from gossamer.types import Array, GossamerError
@@ -213,6 +213,7 @@ def noise_law(
     found = [Finding("noise lies on the grid scale/2^40", float(on_grid), 1.0, on_grid)]
     found += [_scale_finding(f"scale, {c} round {t}", x, law) for (c, t), x in drawn.items()]
     every = np.concatenate([x.ravel() for x in drawn.values()])
+    stats = importlib.import_module("scipy.stats")  # takes as long to load as all else; most commands need it never
     p = float(stats.kstest(every, "laplace" if law == "laplace" else "norm").pvalue)
     found.append(Finding("shape of the law (p-value)", p, ALARM, p >= ALARM))
     keys = list(drawn)
@@ -232,12 +233,12 @@ def no_reuse(one: Array, other: Array) -> Finding:
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:
     """E|noise| in units of the scale, to within what chance allows."""
     expected, spread = (1.0, 1.0) if law == "laplace" else (math.sqrt(2 / math.pi), math.sqrt(1 - 2 / math.pi))
-    allowed = float(stats.norm.isf(ALARM / 2)) * spread / math.sqrt(x.size)
+    allowed = -float(ndtri(ALARM / 2)) * spread / math.sqrt(x.size)
     measured = float(np.abs(x).mean())
     return Finding(name, measured / expected, 1.0, abs(measured - expected) <= allowed)
 
 
 def _independence(name: str, a: Array, b: Array) -> Finding:
     correlation = float(abs(np.corrcoef(a, b)[0, 1])) if a.std() and b.std() else 1.0
-    allowed = float(stats.norm.isf(ALARM / 2)) / math.sqrt(a.size)
+    allowed = -float(ndtri(ALARM / 2)) / math.sqrt(a.size)
     return Finding(f"correlation of {name}", correlation, allowed, correlation <= allowed)
