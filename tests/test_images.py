@@ -45,10 +45,26 @@ def test_without_files_and_without_a_network_one_sentence_says_what_to_do(tmp_pa
     monkeypatch.setattr(images, "MNIST_PAGE", "http://127.0.0.1:9/")
     monkeypatch.setattr(images, "CIFAR10_PAGE", "http://127.0.0.1:9/c.tar.gz")
     monkeypatch.setenv("GOSSAMER_DATA", str(tmp_path))
-    for build in (gs.datasets.mnist, gs.datasets.cifar10):
-        with pytest.raises(gs.GossamerError, match=r"cannot be reached .* GOSSAMER_DATA"):
+    for build, first, place in (
+        (gs.datasets.mnist, "train-images-idx3-ubyte.gz", "mnist"),
+        (gs.datasets.cifar10, "data_batch_1.bin", "cifar10/cifar-10-batches-bin"),
+    ):
+        with pytest.raises(
+            gs.GossamerError, match=rf"cannot be reached .* {first}, .* into {tmp_path}/{place} \(GOSSA"
+        ):
             build()
     assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_only_what_is_missing_is_asked_for_and_a_folder_that_is_not_there_is_named(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "MNIST_PAGE", "http://127.0.0.1:9/")
+    (folder / "mnist" / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(gs.GossamerError, match=rf"put t10k-labels-idx1-ubyte.gz into {folder}/mnist") as said:
+        gs.datasets.mnist(folder=folder)
+    assert "which is no folder" not in str(said.value)
+    monkeypatch.setenv("GOSSAMER_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(gs.GossamerError, match=rf"GOSSAMER_DATA names {tmp_path}/nowhere, which is no folder"):
+        gs.datasets.mnist()
 
 
 def test_files_are_brought_once_from_a_page(folder, tmp_path, monkeypatch):

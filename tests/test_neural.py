@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -354,3 +357,126 @@ def test_two_records_in_one_folder_do_not_touch_each_other(tmp_path):
     (tmp_path / "mnist-1.safetensors").write_bytes((tmp_path / "mnist-private-3.safetensors").read_bytes())
     with pytest.raises(gs.GossamerError, match="is not the state that was saved with it"):
         gs.Record.load(tmp_path / "mnist")
+
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(10, 12, 8))
+TWO = (ROWS[..., 0] > 0).astype(float)
+
+
+def learnt(build, labels=TWO, rows=ROWS, shape=(8,), test=None, **given):
+    stream = gs.streams.from_arrays(rows, labels, per_round=2, test=test)
+    model = NeuralNetwork(build, shape=shape, **given)
+    return gs.simulate(gs.dsgd(decay(0.1, 0.8)), NET, stream, model=model, steps=3, gradient="latest")
+
+
+def line(outputs=2, features=8):
+    return lambda: nn.Linear(features, outputs)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"build": line(), "shape": (7,)}, r"shape=\(7,\) has 7 numbers and a record 8 features: give a shape of 8"),
+        ({"build": line(), "shape": (-1,)}, "expected whole numbers ≥ 1"),
+        ({"build": line(2, 9)}, r"cannot take 2 records of shape \(8,\) at once \(mat1 and mat2"),
+        ({"build": nn.Linear(8, 2)}, "build is a module, Linear, expected a function that makes one"),
+        ({"build": 3}, "build is 3, expected a function"),
+        ({"build": lambda: 3}, r"build\(\) gives a int, expected a torch module"),
+        ({"build": lambda: nn.LazyLinear(2)}, "lazy layers"),
+        ({"build": nn.Flatten}, "no parameters to learn"),
+        ({"build": line(1)}, "label 1 and a module with 1 output: .* give the module 2"),
+        ({"build": line(), "labels": TWO + 5}, "label [56] and a module with 2 outputs"),
+        ({"build": line(), "labels": TWO - 1}, "label -1: expected a class, counted from 0"),
+        ({"build": line(), "labels": TWO + 0.5}, r"label (0.5|1.5): expected a class"),
+        ({"build": line(1), "loss": binary_cross_entropy_with_logits}, r"outputs of shape \(2, 1\) with labels"),
+        ({"build": line(), "loss": nn.CrossEntropyLoss(reduction="none")}, r"the loss gives shape \(2,\)"),
+        ({"build": lambda: nn.Linear(8, 2).requires_grad_(False)}, "depends on no parameter"),
+        ({"build": lambda: nn.LSTM(8, 2)}, "gives a tuple, expected a tensor"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_in_a_sentence_before_the_first_round(given, said, monkeypatch):
+    monkeypatch.setattr(OnePass, "arrivals", None)  # no round begins
+    with pytest.raises(gs.GossamerError, match=said):
+        learnt(**given)
+
+
+def test_trying_a_network_out_leaves_no_trace():
+    made = []
+
+    def build():
+        made.append(nn.Sequential(nn.Linear(8, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)))
+        return made[-1]
+
+    model, stream = NeuralNetwork(build, shape=(8,)), gs.streams.from_arrays(ROWS, TWO, per_round=2)
+    torch.manual_seed(7)
+    model.memory(stream.table, "latest", stream.room(1))
+    after = torch.rand(3)
+    torch.manual_seed(7)
+    for _ in range(10):
+        build()
+    assert torch.equal(after, torch.rand(3)), "random numbers as if only the ten learners' modules had been made"
+    for module in made:
+        assert not module[1].running_mean.any()
+        assert module[1].num_batches_tracked == 0
+
+
+def test_features_that_are_all_0_or_1_reach_the_module_as_they_are():
+    """They are stored as codes, which a module must not see."""
+    rows = (ROWS > 0).astype(float)
+    model, stream = NeuralNetwork(line(), shape=(8,)), gs.streams.from_arrays(rows, TWO, per_round=2)
+    assert stream.table.codebook is not None
+    memory = model.memory(stream.table, "latest", stream.room(1))
+    memory.observe(stream.arrivals(0))
+    np.testing.assert_array_equal(memory._kept[3][0][0].numpy(), rows[3, :2])
+    assert learnt(line(), rows=rows).history.accuracy[-1] > 0
+
+
+def test_own_arrays_have_records_that_nobody_learns_from():
+    test = ROWS[0, :3], np.array([1.0, 1.0, 1.0])
+    run = learnt(line(), labels=np.zeros((10, 12)), test=test)
+    assert run.history.accuracy[-1] * 3 == pytest.approx(round(run.history.accuracy[-1] * 30) / 10)
+    assert not any("sample of the training records" in note for note in run.notes)
+    assert run.history.accuracy[-1] < 0.5 < run.history.train_accuracy[-1]
+    assert any("sample of the training records" in note for note in learnt(line()).notes)
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ((np.zeros((3, 7)), np.zeros(3)), "test has 7 features and X has 8"),
+        ((np.zeros((3, 8)), np.zeros(2)), "test has 3 records and 2 labels"),
+        ((np.zeros(8), np.zeros(3)), r"test X has shape \(8,\), expected \(k, n\)"),
+        ((np.full((1, 8), 9.0), np.zeros(1)), "outside the declared range"),
+    ],
+)
+def test_test_records_must_be_like_the_others(test, said):
+    with pytest.raises(gs.GossamerError, match=said):
+        gs.streams.from_arrays(np.zeros((2, 3, 8)), np.zeros((2, 3)), ranges=(-1, 1), test=test)
+
+
+def test_no_run_goes_on_with_other_test_records():
+    streams = [
+        gs.streams.from_arrays(ROWS, TWO, test=test)
+        for test in (None, (ROWS[0], TWO[0]), (ROWS[0], TWO[0]), (ROWS[1], TWO[1]))
+    ]
+    assert streams[1].description == streams[2].description
+    assert streams[1].description not in (streams[0].description, streams[3].description)
+
+
+def test_predictions_do_not_depend_on_how_many_are_made_at_once(monkeypatch):
+    from gossamer.models import torch as module
+
+    stream, model = stream_of_pictures(5, 6), cnn()
+    memory, theta = model.memory(stream.table, "latest", stream.room(1)), model.start(10, 0)
+    found = memory.predictions(theta, stream.table.rows)
+    monkeypatch.setattr(module, "ON_CPU", 7)
+    assert torch.equal(found, memory.predictions(theta, stream.table.rows))
+
+
+def test_the_pages_own_module_learns(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "neural.md").read_text(encoding="utf-8")
+    mnist, own = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    compile(mnist, "docs/neural.md", "exec")
+    exec(own, {})
+    assert float(capsys.readouterr().out.split()[1]) > 0.9

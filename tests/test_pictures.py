@@ -116,6 +116,11 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
         (("run", "mnist", "--per-round", 1), "BatchNorm, which needs two images"),
         (("run", "mnist", "--device", "meta"), "expected cpu, cuda"),
         (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--clip", 1), "noise at the source"),
+        (
+            ("run", "mnist", "--model", "cnn", "--epsilon", 8, "--clip", 1),
+            "narrower: use noise at the source (--where source)",
+        ),
+        (("run", "mnist", "--clip", 1, "--clip-per", "record"), "use --norm group, or --clip-per round, which"),
         (("budget", "mnist", "--clip", 1), "says what a run's noise would cost"),
     ],
 )
@@ -229,7 +234,7 @@ def test_a_device_that_is_not_there_is_no_divergence(gossamer, data, tmp_path):
         pytest.skip("there is a GPU")
     code, _, err = gossamer("compare", "mnist", "--quick", "--device", "cuda", "--methods", OURS, "--out", "c")
     assert code != 0
-    assert "torch sees no GPU" in err
+    assert "--device cuda: torch sees no GPU here; use --device cpu." in err
     assert "Traceback" not in err
     assert not (tmp_path / "c" / "runs").exists()
 
@@ -259,3 +264,32 @@ def test_what_an_image_costs_is_said_by_arrival_where_images_come_again(gossamer
     said = gossamer(*RUN, "--steps", 2, "--clip", 1, "--draw", "once", "--out", "o")[1]
     said = " ".join(said.split())
     assert "for one image" in said
+
+
+def test_a_cnn_has_a_step_of_its_own(gossamer, data, tmp_path):
+    small = ("run", "mnist", "--per-round", 2, "--steps", 1)
+    for words, step in ((("--model", "cnn"), 0.06), ((), 0.6)):
+        code, _, err = gossamer(*small, *words, "--out", f"r{step}")
+        assert code == 0, err
+        assert gs.Record.load(tmp_path / f"r{step}").config["algorithm"]["step"].startswith(f"Decay(initial={step},")
+    said = " ".join(gossamer("run", "--help")[1].split())
+    assert "0.06,0.6 with --model cnn" in said
+    assert "the default for mushrooms and images" in said
+
+
+def test_what_cannot_be_resumed_is_named(gossamer, data, tmp_path):
+    assert gossamer(*RUN, "--steps", 3, "--out", "done")[0] == 0
+    code, _, err = gossamer("run", "--resume", "done", "--steps", 2)
+    assert code != 0
+    assert "--steps 2: 3 rounds are done; give more than 3." in err
+    assert "its 3 rounds are done; ask for more with --steps" in gossamer("run", "--resume", "done")[2]
+    with pytest.raises(gs.GossamerError, match=r"done/settings\.json is no run record, .*settings\.npz is not there"):
+        gs.Record.load(tmp_path / "done" / "settings.json")
+
+
+def test_a_log_shows_how_far_a_comparison_is(gossamer, data, monkeypatch):
+    monkeypatch.setattr(watch, "LINE_EVERY", 0.0)
+    words = ("compare", "mnist", "--quick", "--steps", 2, "--seeds", 1, "--methods", "ldol", "--out", "c")
+    code, _, err = gossamer(*words)
+    assert code == 0, err
+    assert [f"compare: {k} of 2 runs done" in err for k in range(3)] == [True] * 3

@@ -73,10 +73,12 @@ def test_the_mushrooms_are_the_uci_ones():
 
 def test_a_damaged_file_is_refused(monkeypatch):
     mushrooms_file.load.cache_clear()
+    mushrooms_file.raw.cache_clear()
     monkeypatch.setattr(mushrooms_file, "SHA256", "0" * 64)
     with pytest.raises(GossamerError, match="damaged"):
         datasets.mushrooms()
     mushrooms_file.load.cache_clear()
+    mushrooms_file.raw.cache_clear()
 
 
 def test_drawing_once_is_one_pass_over_different_mushrooms():

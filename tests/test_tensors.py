@@ -9,11 +9,25 @@ from scipy import stats
 
 from gossamer import GossamerError
 from gossamer.privacy import exact_gaussian, exact_laplace
+from gossamer.privacy.exact import LARGEST, SMALLEST
 
 torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 from gossamer.privacy import tensors  # noqa: E402
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def tensor_laplace(values, scale):
+    """In tensor operations, as where a GPU has no Triton."""
+    return tensors.released(values, scale, "laplace", LARGEST, SMALLEST)
+
+
+def tensor_gaussian(values, scale):
+    return tensors.released(values, scale, "gaussian", LARGEST, SMALLEST)
+
+
+LAPLACE = [exact_laplace, tensor_laplace]
+LAWS = [*((draw, "laplace") for draw in LAPLACE), (exact_gaussian, "norm"), (tensor_gaussian, "norm")]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -34,7 +48,7 @@ def test_a_square_over_2_81_is_exact():
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("draw", "law"), [(exact_laplace, "laplace"), (exact_gaussian, "norm")])
+@pytest.mark.parametrize(("draw", "law"), LAWS)
 def test_the_law_the_grid_and_the_kind_of_tensor(device, draw, law):
     for dtype in (torch.float64, torch.float32):
         values = torch.full((4, 50_000), 0.25, dtype=dtype, device=device, requires_grad=True)
@@ -48,7 +62,7 @@ def test_the_law_the_grid_and_the_kind_of_tensor(device, draw, law):
     assert (steps == np.rint(steps)).all()
 
 
-@pytest.mark.parametrize("draw", [exact_laplace, exact_gaussian])
+@pytest.mark.parametrize("draw", [draw for draw, _ in LAWS])
 def test_low_bits_are_fair(draw):
     """The lowest bits of the integer noise are as good as uniform: no float has been there."""
     steps = (draw(torch.zeros(200_000, dtype=torch.float64), 1.0).numpy() * 2.0**40).astype(np.int64)
@@ -56,21 +70,24 @@ def test_low_bits_are_fair(draw):
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_scales_that_broadcast_give_every_value_its_own_draw():
-    out = exact_laplace(torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([[1.0], [3.0]]))
+@pytest.mark.parametrize("draw", LAPLACE)
+def test_scales_that_broadcast_give_every_value_its_own_draw(draw):
+    out = draw(torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([[1.0], [3.0]]))
     assert out.shape == (2, 3)
     assert not torch.allclose((3 * out[0] - out[1]) / 2, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), atol=1e-3)
 
 
-def test_two_calls_share_no_draw():
-    one, other = (exact_laplace(torch.zeros(20_000, dtype=torch.float64), 1.0).numpy() for _ in range(2))
+@pytest.mark.parametrize("draw", LAPLACE)
+def test_two_calls_share_no_draw(draw):
+    one, other = (draw(torch.zeros(20_000, dtype=torch.float64), 1.0).numpy() for _ in range(2))
     assert len(np.intersect1d(one, other)) <= 2
 
 
+@pytest.mark.parametrize("draw", LAPLACE)
 @pytest.mark.parametrize(
     ("value", "scale", "says"),
     [(5000.0, 1.0, "noise scales large"), (float("nan"), 1.0, "not finite"), (0.0, 0.0, "noise scale of 0")],
 )
-def test_what_has_no_grid_is_refused(value, scale, says):
+def test_what_has_no_grid_is_refused(draw, value, scale, says):
     with pytest.raises(GossamerError, match=says):
-        exact_laplace(torch.tensor([value]), scale)
+        draw(torch.tensor([value]), scale)

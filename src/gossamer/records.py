@@ -169,3 +169,10 @@ def features_of(table: Table) -> Any:
     ones = book.members[runs(book.first[value].ravel(), count)]
     row = np.repeat(np.repeat(np.arange(len(table)), len(book.offset)), count)
     return csr_array((np.full(len(row), table.scale), (row, ones)), shape=(len(table), book.columns))
+
+
+def dense_rows(table: Table) -> NDArray[Any]:
+    """The features record by record: as they lie, bytes as bytes, or unpacked from codes."""
+    found = features_of(table)
+    rows: NDArray[Any] = found.toarray() if table.codebook is not None else found
+    return rows

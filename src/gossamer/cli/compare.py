@@ -66,12 +66,16 @@ def compare(
     l2: options.L2 = None,
     clip: options.Clip = None,
     graph: options.Graph = None,
-    steps: int | None = typer.Option(None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort]."),
+    steps: int | None = typer.Option(
+        None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort; images 30 or 1500]."
+    ),
     seeds: int | None = typer.Option(
-        None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort]."
+        None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort; images 1 or 3]."
     ),
     jobs: int | None = typer.Option(None, min=1, help="Processes [default: one for each core]."),
-    quick: bool = typer.Option(False, "--quick", help="A first look, in about a minute or two."),
+    quick: bool = typer.Option(
+        False, "--quick", help="A first look, in about a minute or two, images three on one core."
+    ),
     full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
     out: Path = typer.Option(Path("gossamer-compare"), help="Folder; what is there already is not run again."),
 ) -> None:

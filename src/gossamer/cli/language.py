@@ -7,6 +7,10 @@ import re
 WORDS = (
     (r"\b\w+\(l2=([^)]*)\)", r"--l2 \1"),
     (r"\bmushrooms\((seed|learners)=([^)]*)\)", r"--\1 \2"),
+    (r"\buse GroupNorm, or clip_l[12]\(c, per='round'\)", "use --norm group, or --clip-per round"),
+    (r"\bdevice (\S+): torch sees", r"--device \1: torch sees"),
+    (r"\bdevice='(\w+)'", r"--device \1"),
+    (r"\bNeuralNetwork\(…, dtype=torch\.float64\), or (?=noise at the source)", ""),
     (r"\bclip_l[12]\(c=([^)]*)\)", r"--clip \1"),
     (r"\bclip=clip_l[12]\(c\)", "--clip C"),
     (r"declared feature ranges", "declared columns (--range, --categories)"),

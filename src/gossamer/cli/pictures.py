@@ -31,6 +31,7 @@ from gossamer.report.bands import draw_bands
 from gossamer.types import Array, GossamerError
 
 YLABELS = {"accuracy": "test accuracy, mean over the learners", "train_accuracy": "training accuracy, likewise"}
+TESTED = 200  # images of a quick comparison: with all of them, looking would take longer than learning
 APART = {"published": ", published step and noise", "published noise": ", published noise"}
 
 
@@ -56,7 +57,7 @@ def _problem(settings: Settings, quick: bool) -> Pictures:
             raise GossamerError(f"--{option.replace('_', '-')} is not for comparing on images: leave it out.")
     problem = pictures_of(settings, Kind.cnn if quick else Kind.resnet18)
     problem.network()  # refuses here, before any work
-    return replace(problem, tested=500) if quick else problem
+    return replace(problem, tested=TESTED) if quick else problem
 
 
 def _write(found: PictureComparison, out: Path) -> None:
@@ -66,13 +67,17 @@ def _write(found: PictureComparison, out: Path) -> None:
     title = f"{name}, ResNet-18" if found.problem.net == "resnet18" else f"{name}, a small CNN"
     title += (
         f", {found.problem.split}, {found.problem.graph}: simulated noise of the scale that would cost "
-        f"ε = {budget(found.epsilon)} for a round's images; mean and range of {found.plan.seeds} seeds"
+        f"ε = {budget(found.epsilon)} for a round's images; {_seeds(found.plan.seeds)}"
     )
     for quantity, file in picture_words.FILES.items():
         figure = draw_bands(
             curves_of(found, quantity), ylabel=YLABELS[quantity], title=title, dashed=_dashed(found), yscale="logit"
         )
         save_picture(figure, out / file)
+
+
+def _seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"mean and range of {count} seeds"
 
 
 def _dashed(found: PictureComparison) -> dict[str, str]:

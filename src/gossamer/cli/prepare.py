@@ -15,6 +15,7 @@ from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.algorithms.base import Algorithm
 from gossamer.cli import parse
 from gossamer.cli.settings import (
+    CNN_STEP,
     DEFAULTS,
     DELTA,
     IMAGE_NOISE,
@@ -96,7 +97,9 @@ def prepared(given: Settings, before: Record | None) -> Prepared:
 def _usual_step(settings: Settings) -> str:
     if settings.dataset is None or settings.epsilon is not None:
         return OWN_STEP
-    return IMAGE_STEP if settings.images else PAPER_STEP
+    if not settings.images:
+        return PAPER_STEP
+    return CNN_STEP if settings.model == Kind.cnn else IMAGE_STEP
 
 
 def _paper_noise(settings: Settings) -> str:

@@ -18,6 +18,7 @@ from gossamer.cli import options, parse
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder, save_picture
 from gossamer.cli.prepare import delta_of, prepared
 from gossamer.cli.settings import (
+    CNN_STEP,
     DEFAULTS,
     IMAGE_NOISE,
     IMAGE_STEP,
@@ -67,8 +68,8 @@ def run(
     graph: options.Graph = None,
     step: str | None = typer.Option(
         None,
-        help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, {IMAGE_STEP} for images, "
-        f"else {OWN_STEP}].",
+        help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, {IMAGE_STEP} for images, {CNN_STEP} "
+        f"with --model cnn, else and with --epsilon {OWN_STEP}].",
     ),
     noise: str | None = typer.Option(
         None,
@@ -90,7 +91,7 @@ def run(
     strict: bool = typer.Option(
         True,
         help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½); "
-        "the paper's own, the default for mushrooms, do and are run as published.",
+        "the paper's own, the default for mushrooms and images, do and are run as published.",
     ),
     gradient: options.Gradient = None,
     draw: Draw | None = typer.Option(
@@ -214,6 +215,8 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
         )
     record = Record.load(folder / "record")
     wanted = given.steps if given.steps is not None else record.config["steps"]
+    if given.steps is not None and wanted <= record.t:
+        raise GossamerError(f"--steps {wanted}: {record.t} rounds are done; give more than {record.t}.")
     if wanted <= record.t:
         raise GossamerError(f"--resume {folder}: its {record.t} rounds are done; ask for more with --steps.")
     return replace(settings, steps=wanted), record

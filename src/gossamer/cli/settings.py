@@ -13,6 +13,7 @@ from gossamer.types import GossamerError
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
 IMAGE_STEP, IMAGE_NOISE, IMAGE_STEPS = "0.6,0.6", "0.01,0.51:0.6", 1500
+CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
 OWN_STEP, STEPS = "1,0.8", 2000
 DELTA, RIDGE = 1e-5, 1e-2
 IMAGES = ("mnist", "cifar10")

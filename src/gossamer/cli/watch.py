@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from gossamer.simulate import Progress, Record
 
 KEPT_EVERY = 600.0  # seconds
+LINE_EVERY = 5.0  # seconds between the lines of a log
 
 
 @contextmanager
@@ -83,20 +84,38 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
 
 @contextmanager
 def counted(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback (done, of) that shows how many runs are done; ctrl-C keeps those."""
+    """A callback (done, of) that shows how many runs are done, on a terminal or in a log; ctrl-C keeps those."""
+    console = Console(stderr=True)
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
-        disable=not Console(stderr=True).is_terminal,
+        disable=not console.is_terminal,
     )
     task = bar.add_task(f"{what}: runs", total=None)
     try:
         with bar:
-            yield lambda done, of: bar.update(task, completed=done, total=of)
+            if console.is_terminal:
+                yield lambda done, of: bar.update(task, completed=done, total=of)
+            else:
+                yield _lines(what)
     except KeyboardInterrupt:
         typer.echo(f"Stopped; what is done is kept: give the same gossamer {what} again to go on.", err=True)
         raise typer.Exit(130) from None
+
+
+def _lines(what: str) -> Callable[[int, int], None]:
+    """For a log: a line for every run, unless runs are quick."""
+    shown = time.monotonic() - LINE_EVERY
+
+    def say(done: int, of: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if done == of or now - shown >= LINE_EVERY:
+            shown = now
+            typer.echo(f"{what}: {done} of {of} runs done", err=True)
+
+    return say

@@ -138,7 +138,8 @@ def _about(comparison: PictureComparison, net: str) -> str:
     plan, problem = comparison.plan, comparison.problem
     return (
         f"Ten learners, {net}, {problem.split} split, graph {problem.graph}, {problem.per_round} images a learner and "
-        f"round, {plan.steps} rounds, {plan.seeds} seeds; {'bf16' if problem.amp else 'float32'} on {problem.device}. "
+        f"round, {plan.steps} rounds, {plan.seeds} seed{'s' * (plan.seeds > 1)}; "
+        f"{'bf16' if problem.amp else 'float32'} on {problem.device}. "
         f"'best': every learner's ε over the run is {budget(comparison.epsilon)}, by each method's own recursion, and "
         f"λ0 is the grid's best by accuracy on training images after {plan.tuning_rounds} rounds on another seed; "
         "'published noise': ν = 0.01/(t+1)^ς as printed, and λ0 tuned likewise; 'published': λ0 = 0.6 as printed, "

@@ -119,9 +119,10 @@ class PicturePlan:
     seeds: int
     tuning_rounds: int
     grid: tuple[float, ...]  # of λ0
+    evaluations: int = 10
 
 
-QUICK = PicturePlan(30, 2, 15, (0.06, 0.6))
+QUICK = PicturePlan(30, 1, 15, (0.06, 0.6), 5)
 USUAL = PicturePlan(1500, 3, 300, tuple(0.6 * 10 ** (k / 2) for k in range(-3, 2)))
 
 
@@ -224,7 +225,7 @@ def compare_pictures(
     ]
     wanted += [(m, PUBLISHED, PUBLISHED_STEP, PUBLISHED) for m in BOTH if m in methods]
     tasks = [
-        PictureTask(problem, method, step, seed, plan.steps, plan.steps, epsilon)
+        PictureTask(problem, method, step, seed, plan.steps, plan.steps, epsilon, plan.evaluations)
         for seed in range(plan.seeds)  # seed by seed: what a stopped comparison has is of use
         for method, _, step, epsilon in wanted
     ]

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,13 @@ from torch.nn.functional import cross_entropy
 
 from gossamer.models.bounds import Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient
-from gossamer.records import Batch, FeatureBounds, Table
+from gossamer.models.trial import sample_of, try_out
+from gossamer.records import Batch, FeatureBounds, Table, dense_rows
 from gossamer.types import Array, GossamerError, Integers
 
 Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-EVALUATED = 1000  # images at a time
+EVALUATED, ON_CPU = 1000, 100  # records at a time; a CPU is given larger blocks page by page, each time anew
 ALIGNED = 64  # numbers from which a row may start
 
 
@@ -65,10 +67,12 @@ class NeuralNetwork:
             raise GossamerError(f"{name} with l2 = {l2!r}: expected a finite number ≥ 0.")
         if str(device).startswith("cuda") and not torch.cuda.is_available():
             raise GossamerError(f"device {device}: torch sees no GPU here; use device='cpu'.")
+        if not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
+            raise GossamerError(f"{name} with shape={tuple(shape)}: expected whole numbers ≥ 1, such as (1, 28, 28).")
         self.build, self.shape, self.loss, self.labels = build, tuple(shape), loss, labels
         self.clip, self.l2, self.device, self.dtype = clip, l2, torch.device(device), dtype
         self.amp, self.remember, self.name = amp, remember, name
-        sample = build()
+        sample = sample_of(build, name)
         self._shapes = [tuple(p.shape) for p in sample.parameters()]
         self.size = sum(map(math.prod, self._shapes))
         mixes = any(isinstance(layer, BATCH_NORMS) for layer in sample.modules())
@@ -89,7 +93,13 @@ class NeuralNetwork:
         return f"{self.name}, {about}, amp={self.amp}, remember={self.remember}"
 
     def check_labels(self, labels: Array) -> None:
-        pass
+        """Whole numbers, where the loss is given whole numbers: torch would make 0 of 0.5 without a word."""
+        broken = labels != np.floor(labels)
+        if not self.labels.is_floating_point and broken.any():
+            raise GossamerError(
+                f"label {labels[broken][0]:g}: expected a class, counted from 0; number the classes, or for quantities "
+                "give a loss= that takes them and labels=torch.float32."
+            )
 
     def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
         if self._unknown_buffers:
@@ -136,7 +146,15 @@ class NeuralNetwork:
         return torch.cat(parts, dim=1)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Fleet:
-        return Fleet(self, len(room), keep)
+        if len(table):  # a party's table is empty, its records come later
+            self.check_labels(table.labels)
+            try_out(self, table, int(min(room)))
+        return Fleet(self, len(room), keep, table)
+
+    def fresh(self) -> nn.Module:
+        """A new module on the device, with its own random start."""
+        with torch.device(self.device):
+            return self.build().to(self.dtype)
 
     def targets(self, labels: Array) -> Tensor:
         return torch.from_numpy(labels).to(self.labels).to(self.device, non_blocking=True)
@@ -163,10 +181,11 @@ class NeuralNetwork:
 class Fleet:
     """All learners' modules over one tensor of parameters and one of gradients, and the records they look at."""
 
-    def __init__(self, model: NeuralNetwork, m: int, keep: Gradient) -> None:
+    def __init__(self, model: NeuralNetwork, m: int, keep: Gradient, table: Table | None = None) -> None:
         if keep not in ("history", "latest"):
             raise GossamerError(f"gradient={keep!r}: expected 'history' (the newest rounds) or 'latest'.")
         self.model, self.keep = model, keep
+        self._coded = table if table is not None and table.codebook is not None else None
         self.theta, self.grad = (self._rows(m) for _ in range(2))
         self.modules = [self._module(i) for i in range(m)]
         if len({id(module) for module in self.modules}) < m:
@@ -182,9 +201,7 @@ class Fleet:
 
     def _module(self, i: int) -> nn.Module:
         """A module whose parameters are views of row i."""
-        with torch.device(self.model.device):
-            module = self.model.build().to(self.model.dtype)
-        at = 0
+        module, at = self.model.fresh(), 0
         for p in module.parameters():
             p.data = self.model.viewed(self.theta[i, at : at + p.numel()], p)
             p.grad = self.model.viewed(self.grad[i, at : at + p.numel()], p)
@@ -193,7 +210,10 @@ class Fleet:
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
-        x, y = self.model.inputs(batch.rows), self.model.targets(batch.labels)
+        rows = batch.rows
+        if self._coded is not None:
+            rows = dense_rows(replace(self._coded, rows=rows, labels=batch.labels))
+        x, y = self.model.inputs(rows), self.model.targets(batch.labels)
         counts = batch.counts.tolist()
         for kept, its_x, its_y in zip(self._kept, x.split(counts), y.split(counts), strict=True):
             if len(its_y):  # who has nothing new goes on with what it has
@@ -269,7 +289,8 @@ class Fleet:
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
         """(m, records) classes, each learner's module in evaluation mode."""
         self.theta.copy_(theta)
-        images = [self.model.inputs(rows[k : k + EVALUATED]) for k in range(0, len(rows), EVALUATED)]
+        at_once = ON_CPU if self.model.device.type == "cpu" else EVALUATED
+        images = [self.model.inputs(rows[k : k + at_once]) for k in range(0, len(rows), at_once)]
         found = []
         for module in self.modules:
             module.eval()

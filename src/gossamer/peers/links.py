@@ -34,8 +34,8 @@ OPTIONS = [
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # also the time that a far neighbour has for its handshake
+    ("grpc.enable_http_proxy", 0),
     ("grpc.so_reuseport", 0),
 ]
 log = logging.getLogger("gossamer.peers")
@@ -168,8 +168,8 @@ class Links:
                 self._say("link closed", edge, "the other side ended it")
             except grpc.aio.AioRpcError as error:
                 self._say("link lost", edge, f"{error.code().name}: {error.details()}")
-            except OSError as error:
-                self._say("link lost", edge, str(error))
+            except Exception as error:  # whatever it was, the link is dialled again
+                self._say("link lost", edge, repr(error))
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 

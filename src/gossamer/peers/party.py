@@ -245,8 +245,10 @@ class Party:
         return self.window + (self._late if listener in self._excused else 0)
 
     def awaited(self) -> list[int]:
-        """The neighbours that keep this learner from going on."""
-        return [] if self.finished else sorted({one.sender for one in self._absent()} | set(self.slow()))
+        """The neighbours that keep this learner from going on, or from being done."""
+        if self.finished:
+            return [j for j, used in self._acked.items() if used < self.steps - 1]
+        return sorted({one.sender for one in self._absent()} | set(self.slow()))
 
     def excuse(self, neighbour: int) -> None:
         """A neighbour that was waited for long enough: go on without it, for `late` rounds in a row at most."""
@@ -310,7 +312,7 @@ class Party:
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t."""
-        if listener not in self._acked or t > self.round:
+        if listener not in self._acked or t > self.round + self._lateness:  # it may have gone on without us
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
         if t <= self._acked[listener]:
             return
@@ -338,7 +340,7 @@ class Party:
             )
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
-            self.acknowledged(neighbour, min(round_ - 1, self.round))
+            self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))
 
 
 def _framed(t: int, channel: str, payload: bytes) -> list[bytes]:

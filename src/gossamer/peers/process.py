@@ -84,7 +84,7 @@ class Learner:
         if run.gradient == "latest" and rounds is not None and rounds < run.steps:
             raise GossamerError(
                 f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
-                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use 'history'."
+                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
         return found
 
@@ -167,11 +167,6 @@ class Learner:
             if not address:
                 raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
             found[j] = address
-        if run.gradient == "latest" and rounds is not None and rounds < run.steps:
-            raise GossamerError(
-                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
-                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use 'history'."
-            )
         return found
 
     async def _until_over(self, stop: asyncio.Event) -> None:

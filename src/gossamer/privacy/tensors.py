@@ -5,7 +5,7 @@ new key from the operating system for every call: nothing is kept, so neither th
 a draw. Torch has signed integers only. A uniform word orders as well signed as unsigned; u = word − 2^63 stands for the
 fraction word/2^64 throughout.
 
-On a GPU with Triton, gossamer.privacy.kernels does the same in one kernel.
+On a GPU with Triton, gossamer.privacy.kernels does the same in one kernel; tensors on a CPU get the noise of arrays.
 """
 
 from __future__ import annotations

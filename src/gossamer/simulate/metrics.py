@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.models import Model, Objective
-from gossamer.records import Population, Table
+from gossamer.records import Population, Table, dense_rows
 from gossamer.simulate.record import LEARNER
 from gossamer.streams import Stream
 from gossamer.types import Array, GossamerError
@@ -101,7 +101,8 @@ class Tested:
     def _right(self, theta: Any, table: Table) -> Array:
         """The share of records that each learner predicts right."""
         if hasattr(self._model, "device"):
-            right: Array = (self._fleet.predictions(theta, table.rows).cpu().numpy() == table.labels).mean(axis=1)
+            found = self._fleet.predictions(theta, dense_rows(table)).cpu().numpy()
+            right: Array = (found == table.labels).mean(axis=1)
             return right
         everyone = Population(table, np.full(len(table), 1 / len(table)))
         return Objective(self._model, everyone).evaluate(theta)[1]

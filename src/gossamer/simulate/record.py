@@ -172,7 +172,10 @@ class Record:
             raise
         except FileNotFoundError as error:
             missing = error.filename or file
-            raise GossamerError(f"no run record {missing}: give the path that save() was given.") from None
+            raise GossamerError(
+                f"{path} is no run record, {missing} is not there: give the path that save() was given, or a run's "
+                "folder."
+            ) from None
         except Exception as error:  # whatever a damaged file makes numpy, zipfile or json say
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gossamer.records import FeatureBounds, Table, binary_table, dense_table
-from gossamer.streams.stream import OnePass
+from gossamer.streams.stream import OnePass, fingerprint
 from gossamer.types import GossamerError
 
 
@@ -21,6 +21,7 @@ def from_arrays(
     *,
     ranges: tuple[ArrayLike, ArrayLike] | None = None,
     outside: Literal["refuse", "clip"] = "refuse",
+    test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> OnePass:
     """A stream of the records X with labels y.
 
@@ -30,6 +31,9 @@ def from_arrays(
 
     `ranges` = (low, high), numbers or one per feature, declares what features may be; privacy is accounted from it, so
     every record is checked, and what lies outside refused or clipped.
+
+    `test` = (X, y), of shapes (k, n) and (k,), are records that nobody learns from. Accuracies are then on those, and
+    no optimum is looked for.
     """
     features = [_numbers(f"X[{i}]", part, 2) for i, part in enumerate(X)]  # type: ignore[arg-type]
     labels = [_numbers(f"y[{i}]", part, 1) for i, part in enumerate(y)]  # type: ignore[arg-type]
@@ -52,7 +56,23 @@ def from_arrays(
     bounds = None
     if ranges is not None:
         together, bounds = _within(together, ranges, outside)
-    return OnePass(table_of(together, np.concatenate(labels), bounds), order, per_round)
+    tested = None if test is None else _test_table(test, together.shape[1], ranges, outside)
+    about = None if tested is None else {"test": fingerprint(tested, [])}  # no run goes on with other ones
+    stream = OnePass(table_of(together, np.concatenate(labels), bounds), order, per_round, about)
+    stream.test = tested
+    return stream
+
+
+def _test_table(
+    test: tuple[ArrayLike, ArrayLike], columns: int, ranges: tuple[ArrayLike, ArrayLike] | None, outside: str
+) -> Table:
+    """Records that nobody learns from, of the same features and within the same ranges."""
+    X, y = _numbers("test X", test[0], 2, "(k, n)"), _numbers("test y", test[1], 1, "(k,)")
+    if len(X) != len(y) or not len(y):
+        raise GossamerError(f"test has {len(X)} records and {len(y)} labels: give one label per record, and some.")
+    if X.shape[1] != columns:
+        raise GossamerError(f"test has {X.shape[1]} features and X has {columns}: give both the same.")
+    return table_of(X if ranges is None else _within(X, ranges, outside)[0], y)
 
 
 def table_of(X: NDArray[Any], y: NDArray[Any], bounds: FeatureBounds | None = None) -> Table:
@@ -80,14 +100,15 @@ def _within(X: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str) 
     return np.clip(X, low, high), bounds
 
 
-def _numbers(name: str, given: ArrayLike, dimensions: int) -> NDArray[Any]:
+def _numbers(name: str, given: ArrayLike, dimensions: int, expected: str | None = None) -> NDArray[Any]:
     try:
         array = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise GossamerError(f"{name} holds something that is not a number: convert it to floats first.") from None
     if array.ndim != dimensions:
-        shape = "(T, n)" if dimensions == 2 else "(T,)"
-        raise GossamerError(f"{name} has shape {array.shape}, expected {shape}: give X as (m, T, n) and y as (m, T).")
+        shape = expected or ("(T, n)" if dimensions == 2 else "(T,)")
+        remedy = "give test=(X, y) so" if expected else "give X as (m, T, n) and y as (m, T)"
+        raise GossamerError(f"{name} has shape {array.shape}, expected {shape}: {remedy}.")
     bad = ~np.isfinite(array)
     if bad.any():
         where = ", ".join(map(str, np.argwhere(bad)[0]))

@@ -21,6 +21,7 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -74,7 +75,8 @@ def mnist(
     once, in a minute or a few, and kept beside the images.
     """
     base = _folder(folder) / "mnist"
-    files = [_unpacked(base / f"{name}.gz", sha, MNIST_PAGE) for name, sha in MNIST.items()]
+    _bring([base / f"{name}.gz" for name in MNIST], lambda path: _write(path, _download(MNIST_PAGE + path.name)))
+    files = [_unpacked(base / f"{name}.gz", sha) for name, sha in MNIST.items()]
     train, test = (_table(_idx(images, 16), _idx(labels, 8)) for images, labels in (files[:2], files[2:]))
     train, test = _as(features, train, test, 1, 28, base)
     return _stream("mnist", train, test, learners, seed, draw, split, per_round)
@@ -91,8 +93,7 @@ def cifar10(
 ) -> Draws | OnePass:
     """Ten kinds of things, 32 × 32 in colour, `per_round` images a learner and round; stream.test has 10 000 others."""
     base = _folder(folder) / "cifar10" / "cifar-10-batches-bin"
-    if not all((base / name).is_file() for name in CIFAR10):
-        _unpack_archive(_download(CIFAR10_PAGE), base)
+    _bring([base / name for name in CIFAR10], lambda path: _unpack_archive(_download(CIFAR10_PAGE), path.parent))
     batches = [_checked(base / name, sha) for name, sha in CIFAR10.items()]
     train, test = (_cifar(b"".join(part)) for part in (batches[:5], batches[5:]))
     train, test = _as(features, train, test, 3, 32, base)
@@ -174,9 +175,33 @@ def _folder(given: str | Path | None) -> Path:
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gossamer"
 
 
-def _unpacked(path: Path, sha: str, page: str) -> bytes:
-    if not path.is_file():
-        _write(path, _download(page + path.name))
+def _bring(files: list[Path], bring: Callable[[Path], None]) -> None:
+    """Download what is not there; where no page can be reached, say which files go where."""
+    for path in files:
+        if path.is_file():
+            continue
+        try:
+            bring(path)
+        except _UnreachableError as error:
+            missing = [file.name for file in files if not file.is_file()]
+            raise GossamerError(
+                f"{error}{_no_folder(path)}: download the data elsewhere, and put {', '.join(missing)} into "
+                f"{path.parent} (GOSSAMER_DATA says where else)."
+            ) from None
+
+
+def _no_folder(path: Path) -> str:
+    named = os.environ.get("GOSSAMER_DATA")
+    if not named or Path(named) not in path.parents or Path(named).is_dir():
+        return ""
+    return f", and GOSSAMER_DATA names {named}, which is no folder"
+
+
+class _UnreachableError(Exception):
+    """A page, and why it did not answer."""
+
+
+def _unpacked(path: Path, sha: str) -> bytes:
     try:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError) as error:
@@ -210,11 +235,7 @@ def _download(page: str) -> bytes:
                 print(file=sys.stderr)
             return found.getvalue()
     except (urllib.error.URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise GossamerError(
-            f"{page} cannot be reached ({reason}): download it elsewhere and put its files into the folder that "
-            "GOSSAMER_DATA names (see gossamer.streams.images for their places)."
-        ) from None
+        raise _UnreachableError(f"{page} cannot be reached ({getattr(error, 'reason', error)})") from None
 
 
 def _unpack_archive(content: bytes, base: Path) -> None:

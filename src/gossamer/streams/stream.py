@@ -76,7 +76,7 @@ class OnePass:
         self.description = {
             "kind": "one pass",
             "records": len(table),
-            "fingerprint": _fingerprint(table, self._order),
+            "fingerprint": fingerprint(table, self._order),
         }
         self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
 
@@ -124,7 +124,7 @@ class Draws:
         self.description = {
             "kind": "draws",
             "records": len(table),
-            "fingerprint": _fingerprint(table, self._pools),
+            "fingerprint": fingerprint(table, self._pools),
         }
         self.description |= {"per_round": per_round, "seed": seed, **(description or {})}
 
@@ -165,7 +165,7 @@ def check_per_round(per_round: int | Sequence[int], learners: int) -> Integers:
     return np.broadcast_to(given, (learners,)).astype(np.int64)
 
 
-def _fingerprint(table: Table, order: Sequence[Integers]) -> str:
+def fingerprint(table: Table, order: Sequence[Integers]) -> str:
     """So that a record is never resumed on other data."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr((table.scale, table.bounds, table.undeclared)).encode())
