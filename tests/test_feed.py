@@ -13,7 +13,7 @@ import gossamer as gs
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
-from gossamer.peers.feed import Records, spooled
+from gossamer.peers.feed import Records, Spool
 
 SCHEMA = Schema("ill", ("no", "yes"), {"age": (0.0, 100.0)}, {"ward": ("north", "south")})
 ROWS = [(20, "north", "no"), (50, "south", "yes"), (100, "north", "yes"), (0, "south", "no")]
@@ -83,13 +83,13 @@ def test_what_was_read_is_compared_after_a_restart(tmp_path):
 
 def test_standard_input_is_kept_before_it_is_used(tmp_path):
     path = tmp_path / "records.csv"
-    spooled(io.BytesIO(csv(ROWS[:2]).encode()), path)
+    Spool(io.BytesIO(csv(ROWS[:2]).encode()), path)
     feed = Records(path, "csv", SCHEMA, 1, follow=True)
     until = time.monotonic() + 5
     while not feed.here(1) and time.monotonic() < until:
         time.sleep(0.01)
     assert path.stat().st_mode & 0o077 == 0
-    spooled(io.BytesIO(csv(ROWS[2:]).encode()), path)  # whoever pipes starts anew, and says the header again
+    Spool(io.BytesIO(csv(ROWS[2:]).encode()), path)  # whoever pipes starts anew, and says the header again
     again = Records(path, "csv", SCHEMA, 1, follow=True)
     while not again.here(3) and time.monotonic() < until:
         time.sleep(0.01)
@@ -115,6 +115,31 @@ def test_a_wrong_record_is_named(tmp_path, words):
         Records(path, "csv", SCHEMA, 1, follow=False)
 
 
+def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
+    """Letters that some call line ends, in a column that nobody reads, make no second record."""
+    path = tmp_path / "records.csv"
+    odd = "\u2028\x85\x0c\x1e"
+    path.write_bytes(f"age,ward,ill,note\r\n20,north,no,a{odd}b\r\n50,south,yes,c\r\n".encode())
+    feed = Records(path, "csv", SCHEMA, 1, follow=False)
+    assert len(feed) == 2
+    path.write_text("age,ward,ill,age\n")
+    with pytest.raises(gs.GossamerError, match="two columns of one name"):
+        Records(path, "csv", SCHEMA, 1, follow=False)
+    path.write_text("age,ward,ill,note\n20,north,no," + "x" * 200_000 + "\n")
+    with pytest.raises(gs.GossamerError, match="line 2: not read as CSV"):
+        Records(path, "csv", SCHEMA, 1, follow=False)
+
+
+def test_half_a_line_of_standard_input_is_cut_off_at_the_next_start(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text("age,ward,ill\n20,north,no\n5")
+    Spool(io.BytesIO(b"50,south,yes\n"), path)
+    until = time.monotonic() + 5
+    while not path.read_text().endswith("yes\n") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert path.read_text() == "age,ward,ill\n20,north,no\n50,south,yes\n"
+
+
 def test_other_mistakes_get_a_sentence(tmp_path):
     with pytest.raises(gs.GossamerError, match="put the records there"):
         Records(tmp_path / "none.csv", "csv", SCHEMA, 1, follow=False)
@@ -138,6 +163,7 @@ def test_other_mistakes_get_a_sentence(tmp_path):
         (("y", (), {"a": (0, 1)}, {}), "neither classes nor a range"),
         (("y", ("0", "1"), {}, {}), "no feature is declared"),
         (("y", ("0", "1"), {"a": (1, 1)}, {}), "the lower below the upper"),
+        (("y", ("1", "1.0"), {"a": (0, 1)}, {}), "two or more, all unlike"),
         (("y", ("0", "0"), {"a": (0, 1)}, {}), "two or more, all unlike"),
         (("y", ("0", "1"), {"a": (0, 1)}, {"a": ("u", "v")}), "declare one of the two"),
     ],

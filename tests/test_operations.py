@@ -264,3 +264,29 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path):
         assert says in refused.stderr
         assert "Traceback" not in refused.stderr
         assert not (tmp_path / "other").exists()
+
+
+def test_a_regression_runs(tmp_path):
+    rows = "\n".join(f"{k % 10},{k % 7}" for k in range(60))
+    (tmp_path / "all.csv").write_text("x,y\n" + rows + "\n")
+    words = ("--learners", 3, "--target", "y", "--range", "x=0:10,y=0:10", "--clip", 1, "--port", free_ports(3))
+    made = command("peers", "init", "run", "--csv", "all.csv", *words, "--graph", "complete", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    up = command("peers", "up", "run", cwd=tmp_path)
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert up.stdout.count("done") >= 3
+
+
+def test_an_error_of_ours_is_in_the_log_and_the_status(tmp_path, monkeypatch):
+    make(tmp_path / "run", 20, RING, m=M)
+    from gossamer.peers import process
+
+    def broken(self):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(process.Learner, "_records", broken)
+    place = tmp_path / "run" / "learner-0"
+    with pytest.raises(ZeroDivisionError):
+        process.run_learner(read_config(place), quiet=True)
+    assert json.loads((place / "status.json").read_text())["state"] == "failed"
+    assert "ZeroDivisionError" in json.loads((place / "log.jsonl").read_text().splitlines()[-1])["error"]

@@ -15,6 +15,7 @@ import gossamer as gs
 from gossamer.experiments.catalogue import METHODS
 from gossamer.privacy import Unproved
 from gossamer.records import Batch, dense_table
+from gossamer.setting import setting_for
 from gossamer.streams.stream import OnePass
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -208,6 +209,8 @@ def test_a_journal_copied_back_in_time_is_refused(tmp_path):
     shutil.copy(tmp_path / "copy.db", tmp_path / "0.db")
     for rest in ("0.db-wal", "0.db-shm"):
         (tmp_path / rest).unlink(missing_ok=True)
+    for slot in tmp_path.glob("0.db.*"):
+        slot.unlink()
     for slot in tmp_path.glob("copied-*"):
         shutil.copy(slot, tmp_path / slot.name.removeprefix("copied-"))
     team.start(0)
@@ -440,3 +443,142 @@ def test_without_a_last_message_nobody_is_gone_without(tmp_path):
         party.excuse(j)
     assert not party.ready
     assert set(party.awaited()) >= set(party.hears)
+
+
+def test_numbers_that_would_overflow_are_refused_and_states_stay_far_from_it(tmp_path):
+    """Whether a gradient overflows could tell of a record; so nothing that comes in, or is kept, may make it."""
+    team = Team(tmp_path)
+    party = team.parties[0]
+    sender = next(one.sender for one in party.missing() if one.channel == "theta")
+    for value in (1e300, -1e121, np.inf, np.nan):
+        with pytest.raises(RefusedError) as refused:
+            taken(party, sender, 0, "theta", wire.encoded(np.array([0.0, value, 0.0, 0.0]), "f8"))
+        assert refused.value.reason == "not finite"
+    for j in party.hears:
+        for t in range(3):
+            for one in party.expected(t):
+                if one.sender == j and one.channel != "z":
+                    taken(party, j, t, one.channel, wire.encoded(np.full(N, 9e119), "f8"))
+    for one in party.expected(0):
+        if one.channel == "z":
+            z = party._public.value(0, "z")[one.sender]
+            taken(party, one.sender, 0, "z", wire.encoded(z, "f8"))
+    party.advance()
+    assert all(np.abs(part).max() <= 1e100 for part in party.state)
+    assert np.isfinite(wire.decoded(wire.encoded(np.full(3, 1e200), "f4"), "f4")).all()
+
+
+def test_a_round_that_broke_off_is_never_taken_again(tmp_path, monkeypatch):
+    """A full disk in the middle: the party does nothing more, even where there is room again."""
+    team = Team(tmp_path, steps=5)
+    for node in team.nodes.values():
+        node.greet()
+    while not team.parties[0].round:
+        team.sweep()
+    party = team.parties[0]
+    monkeypatch.setattr(party._journal, "commit", lambda *_: (_ for _ in ()).throw(gs.GossamerError("full")))
+    with pytest.raises(gs.GossamerError, match="full"):  # noqa: PT012, whichever sweep it is
+        for _ in range(1000):
+            team.sweep()
+    monkeypatch.undo()
+    seen = len(party._memory.labels[: int(party._memory.filled.sum())])
+    for _ in range(300):
+        team.sweep()
+    assert party.broken
+    assert not party.ready
+    assert int(party._memory.filled.sum()) == seen
+
+
+def lost(folder, what):
+    for path in folder.glob("0.db*"):
+        if path.name in what:
+            path.unlink()
+
+
+@pytest.mark.parametrize("what", [("0.db", "0.db-wal", "0.db-shm"), ("0.db",)])
+def test_a_database_that_was_lost_is_refused_beside_its_files(tmp_path, what):
+    team = Team(tmp_path, steps=20)
+    for node in team.nodes.values():
+        node.greet()
+    while team.parties[0].round < 6:
+        team.sweep()
+    team.end(0)
+    lost(tmp_path, what)
+    with pytest.raises(gs.GossamerError, match=r"lost or put back in time|cannot be used|damaged"):
+        team.start(0)
+
+
+def test_a_message_that_changed_on_the_disk_is_not_sent(tmp_path):
+    team = Team(tmp_path, steps=20)
+    team.end(0)
+    path = tmp_path / "0.db.0"
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(gs.GossamerError, match="has changed on the disk"):
+        team.start(0)
+
+
+def test_a_learner_is_told_that_its_journal_is_old_and_stops(tmp_path):
+    team = Team(tmp_path)
+    party, node = team.parties[0], team.nodes[0]
+    listener = party.tells[0]
+    with pytest.raises(gs.GossamerError, match="does not remember to have sent"):
+        node.take(Arrived(listener, packed(Frame(Hello("run", listener, 1, 7, N, "f8"))), answer=True))
+    with pytest.raises(gs.GossamerError, match="refuses this one, whose journal is older"):
+        node.take(Arrived(listener, packed(Frame(wire.Refusal("old journal", "…"))), answer=True))
+    other = team.nodes[listener]
+    other.party.heard[0] = (3, 5)
+    before = dict(team.payloads)
+    other.take(Arrived(0, packed(Frame(Hello("run", 0, 2, 0, N, "f8")))))
+    assert team.payloads == before
+    found = []
+    while team.boxes[0].turn(found.append):
+        pass
+    assert any(getattr(unpacked(f).header, "reason", "") == "old journal" for one in found for f in frames_in(one.data))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x82\xa4type\xa4part\xa7channel\xa2\xff\xfe",  # no UTF-8
+        b"\x82\xa1x" + b"\x91" * 3000 + b"\x01\xa4type\xa3ack",  # nested beyond reason
+    ],
+)
+def test_headers_that_decoders_choke_on_are_refused(body):
+    frame = wire.PREFIX.pack(b"GSMR", 1, len(body), 0, zlib.crc32(body)) + body
+    with pytest.raises(RefusedError) as refused:
+        unpacked(frame)
+    assert refused.value.reason == "header"
+
+
+def test_whoever_repeats_himself_is_answered_once(tmp_path):
+    asyncio = pytest.importorskip("asyncio")
+    links = pytest.importorskip("gossamer.peers.links")
+    team = Team(tmp_path)
+    node = team.nodes[0]
+
+    async def queued():
+        out = links.Outbound()
+        for _ in range(1000):
+            out.put(node.hello)
+            out.put(node._ack(3))
+        return len(out._frames)
+
+    assert asyncio.run(queued()) == 2
+
+
+def test_a_learner_that_is_restarted_when_its_budget_ends_repeats_its_last_message(tmp_path):
+    """Restarted after the last round that it could pay for: the next ones repeat that one's message, not zeros."""
+    bounds = gs.records.FeatureBounds(1.0, 1.0, 1.0)
+    table = gs.records.Table(np.empty((0, N)), np.empty(0), None, N, bounds=bounds)
+    algorithm, run = METHODS["ldp_gradient_tracking"].build(0.3), {"gradient": "history", "steps": 14, "size": N}
+    setting = setting_for([0], algorithm, gs.Network.paper(), MODEL, table, **run, per_round=[1], read_once=True)
+    boundary = gs.Laplace.for_budget(5.0, horizon=6).bind(setting)
+    stop = int(boundary.stops[0])
+    assert 0 < stop < 14
+    last = boundary.release("theta", stop - 1, np.ones((1, N)))
+    kept = boundary.kept(stop)
+    boundary.go_on({})
+    boundary.go_on(kept)
+    np.testing.assert_array_equal(boundary.release("theta", stop, np.full((1, N), 3.0)), last)

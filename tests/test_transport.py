@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
 
+import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities
 from gossamer.peers.links import Links
@@ -190,3 +191,15 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
         await listener.close()
 
     asyncio.run(work())
+
+
+def test_hosts_that_look_like_learners_and_chains_of_certificates_open_no_door():
+    signer = certificates.authority("run")
+    with pytest.raises(gs.GossamerError, match="are learners' own"):
+        certificates.certificate(signer, 2, ["learner-0"])
+    own = certificates.authority("hospital")
+    leaf = certificates.certificate(own, 0)
+    who = Identities(signer.certificate, {0: leaf.certificate + own.certificate})
+    trusted, _ = who.expected(0)
+    assert trusted.count(b"BEGIN CERTIFICATE") == 1
+    assert who.trusted.count(b"BEGIN CERTIFICATE") == 2

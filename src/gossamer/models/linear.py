@@ -99,7 +99,7 @@ class RidgeRegression:
         _check_l2(self)
 
     def check_labels(self, labels: Array) -> None:
-        if np.ptp(labels) == 0:
+        if len(labels) and np.ptp(labels) == 0:
             raise GossamerError(f"every label is {labels[0]:g}: a regression needs labels that differ.")
 
     def losses(self, margins: Array, labels: Array) -> Array:

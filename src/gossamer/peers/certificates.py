@@ -48,8 +48,10 @@ class Identities:
 
     def __init__(self, authority: bytes, pinned: Mapping[int, bytes] | None = None) -> None:
         self._authority, self._parent = authority, _loaded(authority, "the authority's certificate")
-        self._pinned = dict(pinned or {})
-        self._known = {_loaded(pem, f"learner {j}'s certificate"): j for j, pem in self._pinned.items()}
+        brought = {j: _loaded(pem, f"learner {j}'s certificate") for j, pem in (pinned or {}).items()}
+        self._known = {shown: j for j, shown in brought.items()}
+        # That one alone: a file may go on with its authority's, which could sign others of the same name.
+        self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
 
     @property
     def trusted(self) -> bytes:
@@ -131,6 +133,9 @@ def certificate(signed_by: Pair, i: int, hosts: Sequence[str] = ("localhost", "1
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
     parent = x509.load_pem_x509_certificate(signed_by.certificate)
+    for host in hosts:
+        if host.startswith(PREFIX):
+            raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
     made = _builder(_name(name_of(i)), parent.subject, key.public_key(), days)

@@ -82,7 +82,7 @@ class PrivacyPlan(Plain, frozen=True):
     law: Literal["laplace", "gaussian"] = "laplace"
     where: Literal["messages", "source"] = "messages"
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
-    horizon: Positive | Literal["inf"] | None = None
+    horizon: Annotated[float, msgspec.Meta(ge=1, le=1e12)] | Literal["inf"] | None = None
     simulated: tuple[Positive, float] | None = None  # ν0, ς of seeded noise: not private
     seed: Some = 0
 

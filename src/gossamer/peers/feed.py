@@ -103,7 +103,7 @@ class Records:
             text = data.decode("utf-8-sig" if not self._line else "utf-8")
         except UnicodeDecodeError as error:
             raise GossamerError(f"{self._path} is not UTF-8 text ({error.reason}): convert it.") from None
-        numbered = [(self._line + k, line) for k, line in enumerate(text.splitlines(), 1)]
+        numbered = [(self._line + k, line.removesuffix("\r")) for k, line in enumerate(text.split("\n"), 1)]
         self._line += len(numbered)
         numbered = [(k, line) for k, line in numbered if line.strip()]
         if self._format == "jsonl":
@@ -111,8 +111,10 @@ class Records:
             self._take(names, [k for k, _ in numbered], [self._object(k, line, names) for k, line in numbered])
             return
         if not self._header and numbered:
-            self._header = [name.strip() for name in _cells(numbered.pop(0)[1])]
-        rows = [(k, [cell.strip() for cell in _cells(line)]) for k, line in numbered]
+            self._header = self._cells(*numbered.pop(0))
+            if len(set(self._header)) < len(self._header):
+                raise GossamerError(f"{self._path} has two columns of one name: rename one.")
+        rows = [(k, self._cells(k, line)) for k, line in numbered]
         rows = [(k, row) for k, row in rows if row != self._header]  # said again by whoever starts anew
         for k, row in rows:
             if len(row) != len(self._header):
@@ -120,6 +122,12 @@ class Records:
                     f"{self._path}, line {k}: {len(row)} values for {len(self._header)} columns; correct that line."
                 )
         self._take(self._header, [k for k, _ in rows], [row for _, row in rows])
+
+    def _cells(self, k: int, line: str) -> list[str]:
+        try:
+            return [cell.strip() for cell in next(csv.reader(io.StringIO(line)), [])]
+        except csv.Error as error:
+            raise GossamerError(f"{self._path}, line {k}: not read as CSV ({error}); correct that line.") from None
 
     def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
         try:
@@ -132,26 +140,50 @@ class Records:
 
     def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
         if rows:
-            X, y = self._schema.encode(self._path, header, lines, rows)
+            try:
+                X, y = self._schema.encode(self._path, header, lines, rows)
+            except GossamerError as error:  # its remedies are those of a command
+                what = str(error).partition("; ")[0]
+                raise GossamerError(f"{what}; correct the record, or let all parties declare more.") from None
             self._rows.extend(X)
             self._labels.extend(y.tolist())
 
 
-def spooled(source: BinaryIO, path: Path) -> None:
-    """Write what comes on `source` to the end of a file, whole lines at a time, from a thread of its own."""
+class Spool:
+    """Writes what comes on `source` to the end of a file, whole lines at a time, from a thread of its own."""
 
-    def copy() -> None:
-        with path.open("ab") as file:
-            for line in iter(source.readline, b""):
-                file.write(line if line.endswith(b"\n") else line + b"\n")
-                file.flush()
+    def __init__(self, source: BinaryIO, path: Path, power: bool = False) -> None:
+        self._source, self._path, self._power = source, path, power
+        self._error: OSError | None = None
+        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        _cut_unended_line(self._file)
+        threading.Thread(target=self._copy, name="records from standard input", daemon=True).start()
 
-    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    threading.Thread(target=copy, name="records from standard input", daemon=True).start()
+    def check(self) -> None:
+        """Refuse to go on where records could not be kept."""
+        if self._error is not None:
+            raise GossamerError(f"{self._path} cannot be written ({self._error.strerror}): free the disk, start again.")
+
+    def _copy(self) -> None:
+        try:
+            for line in iter(self._source.readline, b""):
+                whole = memoryview(line if line.endswith(b"\n") else line + b"\n")
+                while whole:
+                    whole = whole[os.write(self._file, whole) :]
+                if self._power:
+                    os.fsync(self._file)
+        except OSError as error:
+            self._error = error
 
 
-def _cells(line: str) -> list[str]:
-    return next(csv.reader(io.StringIO(line)), [])
+def _cut_unended_line(file: int) -> None:
+    """What a full disk or a crash has left of a line would be read as the beginning of the next."""
+    size = os.fstat(file).st_size
+    end = size
+    while end and (block := os.pread(file, 1, end - 1)) != b"\n":
+        end -= len(block)
+    if end < size:
+        os.ftruncate(file, end)
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,9 @@ One transaction a round (SQLite, write-ahead log):
 
 A round's vectors (state, gradient, messages) lie beside it, in one of a few files that are used in turn, JOURNAL.0,
 JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there. Written through
-SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong together.
+SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong together, a
+checksum whether messages are still what they were. A file's head also says of which run and round it is: a database
+that is more than one round behind its files was lost or put back, and is refused.
 
 durability="process" survives the end of the process, kill -9 included; "power" also waits for the disk with every
 commit, and survives the end of the machine.
@@ -20,9 +22,13 @@ commit, and survives the end of the machine.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import secrets
 import sqlite3
+import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,6 +45,7 @@ create table rounds (round integer primary key, slot integer not null, tag blob 
 create table late (round integer, sender integer, primary key (round, sender)) without rowid;
 """
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
+HEAD = struct.Struct("<16s16sq")  # tag, run, round
 TAG = 16
 
 
@@ -57,6 +64,7 @@ class _About(msgspec.Struct):
     """What a row says: the vectors in the order in which they lie, and the small things."""
 
     vectors: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, bytes
+    check: int  # CRC-32 of the messages
     charged: int
     heard: dict[int, tuple[int, int]]
     read: str
@@ -96,14 +104,31 @@ class Journal:
             os.chmod(self.path, 0o600)  # it will hold what was not yet made private
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
-            about = {"run": run, "learner": str(learner), "fingerprint": fingerprint, "epoch": "0"}
-            self._db.executemany("insert into about values (?, ?)", about.items())
+            self._db.execute("insert into about values ('epoch', '0')")
+        if not self._db.execute("select 1 from rounds").fetchone():  # nothing was ever sent: it can be anybody's
+            about = {"run": run, "learner": str(learner), "fingerprint": fingerprint}
+            self._db.executemany("insert or replace into about values (?, ?)", about.items())
         self._check(run, learner, fingerprint)
+        self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._about("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
         oldest, newest = self._db.execute("select min(round), max(round) from rounds").fetchone()
         self._held: tuple[int, int] | None = None if newest is None else (oldest, newest)  # the rounds that are kept
+        self._refuse_older(-1 if newest is None else newest)
         self._db.execute("commit")
+
+    def _refuse_older(self, newest: int) -> None:
+        """A crash leaves the files one round ahead of the database at most."""
+        for place in self.path.parent.glob(f"{self.path.name}.*"):
+            with place.open("rb") as file:
+                head = file.read(HEAD.size)
+            if len(head) == HEAD.size:
+                _, run, round_ = HEAD.unpack(head)
+                if run == self._run and round_ > newest + 1:
+                    raise GossamerError(
+                        f"journal {self.path} knows of round {newest} and {place.name} is of round {round_}: it was "
+                        "lost or put back in time, and would draw again what was sent; join a new run."
+                    )
 
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
@@ -142,13 +167,15 @@ class Journal:
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
         arrays = [(name, np.ascontiguousarray(_numbers(value))) for name, value in vectors]
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
-        about = _About(listed, now.charged, dict(now.heard), now.read)
+        check = functools.reduce(lambda crc, data: zlib.crc32(data, crc), messages.values(), 0)
+        about = _About(listed, check, now.charged, dict(now.heard), now.read)
         try:
             if self._held is not None and not now.round - self._slots < self._held[0] <= self._held[1] < now.round:
                 raise GossamerError(  # a file that is still needed would be overwritten
                     f"journal {self.path} cannot be used for round {now.round}: it holds {self._held}."
                 )
-            self._write(slot, [tag, *(array.reshape(-1).view(np.uint8).data for _, array in arrays), tag])
+            pieces = [array.reshape(-1).view(np.uint8).data for _, array in arrays]
+            self._write(slot, [HEAD.pack(tag, self._run, now.round), *pieces, tag])
             self._db.execute("begin immediate")
             row = (now.round, slot, tag, msgspec.msgpack.encode(about))
             self._db.execute("insert into rounds values (?, ?, ?, ?)", row)
@@ -218,18 +245,22 @@ class Journal:
         try:
             known = msgspec.msgpack.decode(about, type=_About)
             size = sum(nbytes for *_, nbytes in known.vectors)
-            raw = os.pread(self._file(slot), size + 2 * TAG, 0)
-            while len(raw) < size + 2 * TAG and (more := os.pread(self._file(slot), 1 << 30, len(raw))):
+            whole = HEAD.size + size + TAG
+            raw = os.pread(self._file(slot), whole, 0)
+            while len(raw) < whole and (more := os.pread(self._file(slot), 1 << 30, len(raw))):
                 raw += more
         except (msgspec.MsgspecError, OSError) as error:
             raise self._damaged(str(error)) from None
-        raw = raw[: size + 2 * TAG]
-        if len(raw) < size + 2 * TAG or raw[:TAG] != tag or raw[-TAG:] != tag:
+        raw = raw[:whole]
+        if len(raw) < whole or raw[:TAG] != tag or raw[-TAG:] != tag:
             raise self._damaged(f"{self.path.name}.{slot} is not of its round {round_}")
-        found, at = {}, TAG
+        found, at = {}, HEAD.size
         for name, dtype, shape, nbytes in known.vectors:
             found[name] = np.frombuffer(raw, np.dtype(dtype), int(np.prod(shape)), at).reshape(shape)
             at += nbytes
+        sent = [vector.tobytes() for name, vector in found.items() if name.startswith("sent.")]
+        if functools.reduce(lambda crc, data: zlib.crc32(data, crc), sent, 0) != known.check:
+            raise self._damaged(f"{self.path.name}.{slot} has changed on the disk")
         return known, found
 
     def close(self) -> None:

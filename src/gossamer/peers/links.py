@@ -46,11 +46,13 @@ class Outbound:
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
+        self._waiting: set[int] = set()  # which objects wait: who asks again and again is not sent them again
         self._some = asyncio.Event()
         self._ended = False
 
     def put(self, data: bytes) -> None:
-        if not any(data is waiting for waiting in self._frames):  # who asks again and again is not sent it again
+        if id(data) not in self._waiting:
+            self._waiting.add(id(data))
             self._frames.append(data)
             self._some.set()
 
@@ -65,14 +67,19 @@ class Outbound:
                 return None
             self._some.clear()
             await self._some.wait()
-        first = self._frames.popleft()
+        first = self._taken()
         if not self._frames or len(first) > TOGETHER:
             return first
         together, size = [first], len(first)
         while self._frames and size + len(self._frames[0]) <= TOGETHER:
-            together.append(self._frames.popleft())
+            together.append(self._taken())
             size += len(together[-1])
         return b"".join(together)
+
+    def _taken(self) -> bytes:
+        data = self._frames.popleft()
+        self._waiting.discard(id(data))
+        return data
 
 
 class Links:
@@ -144,11 +151,12 @@ class Links:
 
     def _given(self, sender: int, data: bytes, answer: bool) -> None:
         """Hand over what arrived; an error of ours, such as a full disk, ends the learner and not a stream."""
+        if self._failure is None or self._failure.done():
+            return
         try:
             self._take(Arrived(sender, data, answer))
         except Exception as error:
-            if self._failure is not None and not self._failure.done():
-                self._failure.set_exception(error)
+            self._failure.set_exception(error)
 
     def _say(self, event: str, edge: str, why: str) -> None:
         """The first time since the edge was open, the second, the fourth, …: nobody fills a disk by calling often."""
@@ -204,6 +212,8 @@ class Links:
             self._say("refused", f"{'?' if sender is None else sender} → {self._i}", f"stranger: {sentence}")
             yield packed(Frame(Refusal("stranger", sentence)))
             return
+        if sender in self._back:
+            self._back[sender].end()  # one stream for each edge
         back = self._back[sender] = Outbound()
         back.put(self._hello())
         reader = asyncio.create_task(self._read(sender, frames, back))

@@ -22,10 +22,13 @@ from gossamer.peers.wire import (
     packed,
     unpacked,
 )
+from gossamer.types import GossamerError
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
 SAY = 2.0  # seconds of waiting, after which it is said for whom, and again whenever it has doubled
+DONE = packed(Frame(Done()))
+OLD = "old journal"
 log = logging.getLogger("gossamer.peers")
 
 
@@ -50,6 +53,7 @@ class Node:
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()
         self._say = SAY
+        self._said_hello = self._said_ack = (-1, b"")
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
@@ -72,7 +76,16 @@ class Node:
     def hello(self) -> bytes:
         """What is said first on a link, by either side."""
         party = self.party
-        return packed(Frame(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)))
+        if self._said_hello[0] != party.round:
+            hello = Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)
+            self._said_hello = (party.round, packed(Frame(hello)))
+        return self._said_hello[1]
+
+    def _ack(self, round_: int) -> bytes:
+        """One object for each round, so that a transport can tell what waits already."""
+        if self._said_ack[0] != round_:
+            self._said_ack = (round_, packed(Frame(Ack(round_))))
+        return self._said_ack[1]
 
     def greet(self) -> None:
         for j in self.party.tells:
@@ -84,7 +97,8 @@ class Node:
     def resend(self, since: int = 0) -> None:
         """All that some listener may not have used; the same bytes as ever."""
         for j in self.party.tells:
-            self.send_all(j, since)
+            if j in self._welcome:
+                self.send_all(j, since)
         self._hook("sent")
 
     def send_all(self, to: int, since: int = 0) -> None:
@@ -92,7 +106,7 @@ class Node:
         for frame in self.party.outgoing(to, since):
             self._send(to, frame)
         if self.done:
-            self._send(to, packed(Frame(Done())))
+            self._send(to, DONE)
 
     def _send(self, to: int, data: bytes) -> None:
         self.sent += len(data)
@@ -133,10 +147,11 @@ class Node:
             if party.without:
                 log.warning("late", extra={"round": used, "without": party.without})
             self._hook("committed")
+            self._assemblies = {key: one for key, one in self._assemblies.items() if key[1] >= party.round}
             self.resend(since=party.round)
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
                 for j in party.hears:
-                    self._reply(j, packed(Frame(Ack(used))))
+                    self._reply(j, self._ack(used))
 
     def tick(self) -> None:
         """From time to time: records may have come, somebody may have been waited for long enough."""
@@ -161,6 +176,11 @@ class Node:
         if isinstance(header, Hello):
             self._hello(sender, header, arrived.answer)
         elif isinstance(header, Refusal):
+            if header.reason == OLD and sender in [*self.party.hears, *self.party.tells]:
+                raise GossamerError(
+                    f"learner {sender} refuses this one, whose journal is older than what it has sent: nothing more is "
+                    "sent; join a new run."
+                )
             raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
         elif sender not in self._welcome:
             raise RefusedError("hello", f"learner {sender} has not said hello, or was refused: nothing of it is used.")
@@ -182,7 +202,12 @@ class Node:
             raise RefusedError(
                 "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
             )
-        party.met(sender, hello.epoch, hello.round, answer)
+        try:
+            party.met(sender, hello.epoch, hello.round, answer)
+        except RefusedError as refused:
+            say = self._send if answer else self._reply
+            say(sender, packed(Frame(Refusal(refused.reason, str(refused)))))
+            raise
         self._welcome.add(sender)
         self._left.discard(sender)
         if answer:  # a listener that has just come, or come back
@@ -194,14 +219,14 @@ class Node:
         self.party.acknowledged(sender, round_)
         if self.done and not before:
             for j in self.party.tells:
-                self._send(j, packed(Frame(Done())))
+                self._send(j, DONE)
 
     def _part(self, sender: int, part: Part, payload: bytes | memoryview) -> None:
         party = self.party
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._reply(sender, packed(Frame(Ack(party.round - 1))))  # it was used; the ack was lost, or is to come
+            self._reply(sender, self._ack(party.round - 1))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.part == 0:

@@ -30,6 +30,7 @@ from gossamer.records import Batch
 from gossamer.types import Array, GossamerError, Matrix
 
 Payload = bytes | bytearray
+BOUND = 1e100  # no state that learns comes near it
 WINDOW, SMALL = 8, 1 << 14  # rounds a sender may be ahead of whoever hears it, where vectors have so many bytes; else 1
 
 
@@ -103,6 +104,7 @@ class Party:
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
+        self.broken = False
         self.without: list[int] = []  # whose messages the last step went without
         self._over: dict[int, dict[str, Matrix]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
@@ -159,7 +161,7 @@ class Party:
             for channel, out in self._algorithm.emit(state, gradient, self._rows, t).items():
                 value = self._boundary.release(channel, t, out.value) if out.private else out.value
                 payloads[channel] = encoded(value, self.dtype)
-        kept = state._asdict() | self._boundary.kept(t)
+        kept = state._asdict() | self._boundary.kept(t + 1)
         read = self.feed.read(min(t, self.steps - 1))
         used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
@@ -272,7 +274,7 @@ class Party:
         The second bounds what is stored and sent ahead, for links that only go one way as well. It cannot hang: of
         those that are least far on, the listeners have all used the rounds before.
         """
-        if self.finished or self.slow():
+        if self.broken or self.finished or self.slow():
             return False
         if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
             return False
@@ -283,6 +285,7 @@ class Party:
         if not self.ready:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})
+        self.broken = True  # until all is committed: a round that was half taken must not be taken again
         absent = {one.sender for one in self.expected(t) if one not in have}
         got: dict[str, Array] = {}
         for channel, over in self._channels(t).items():
@@ -291,6 +294,9 @@ class Party:
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
             got[channel] = total
         after = self._algorithm.step(self.state, got, self._gradient, self._rows, t)
+        # Whatever neighbours send, no record's gradient may overflow: whether it does would tell of the record. Cutting
+        # off moves no two states apart.
+        after = type(after)(*(np.clip(part, -BOUND, BOUND) for part in after))
         for j in self.hears:
             self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
             if j not in absent:
@@ -300,6 +306,7 @@ class Party:
             self._last |= have
         self.without = sorted(absent)
         self._prepare(t + 1, after, tuple((t, j) for j in self.without))
+        self.broken = False
         return t
 
     def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
@@ -337,6 +344,11 @@ class Party:
                 "old journal",
                 f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
+            )
+        if neighbour in self._acked and round_ > self.round + 1 + self._lateness:
+            raise GossamerError(
+                f"learner {neighbour} is in round {round_} and has used what this one, in round {self.round}, does not "
+                "remember to have sent: this journal was lost or put back in time; join a new run."
             )
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:

@@ -25,13 +25,13 @@ from gossamer.models import Objective
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import Identities, Pair, check_pair
 from gossamer.peers.config import Plan
-from gossamer.peers.feed import Records, spooled
+from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.links import Links
 from gossamer.peers.node import Hook, Node
 from gossamer.peers.observe import Endpoint, exposition, log_to, stop_logging
 from gossamer.peers.party import Party, rounds_kept
-from gossamer.privacy import PrivateBoundary, Unproved
+from gossamer.privacy import PrivateBoundary
 from gossamer.records import Population
 from gossamer.types import GossamerError
 
@@ -45,20 +45,26 @@ class Learner:
 
     def __init__(self, plan: Plan, hook: Hook | None = None) -> None:
         self.plan, self._hook = plan, hook
+        self._spool: Spool | None = None
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = plan.schema.columns * self.model.outputs
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
-        self.feed = self._records()
-        self.boundary = self._boundary()
+        self.boundary = boundary_of(plan, self.algorithm, self.model, self.size)
         self.identities = self._identities()
         kept = rounds_kept(self.size, run.numbers, run.lateness)
         self.journal = Journal(
             plan.path(party.journal), plan.run_name, plan.learner, plan.own_settings, party.durability, kept
         )
+        try:  # only now: a second process must not touch the records of the first
+            self.feed = self._records()
+            self._check_rounds()
+        except GossamerError:
+            self.journal.close()
+            raise
         self.links: Links | None = None
-        self._started = time.time()
+        self._spent: tuple[int, tuple[float, float] | None] = (-1, None)
         self._errors: dict[str, float] = {}
         self.state = "starting"
 
@@ -69,13 +75,13 @@ class Learner:
         if data.format == "parquet":
             raise GossamerError("[data] path = '-' with format = 'parquet': standard input brings CSV or JSONL.")
         spool = self.plan.path(f"records.{data.format}")
-        spooled(sys.stdin.buffer, spool)
+        self._spool = Spool(sys.stdin.buffer, spool, self.plan.config.party.durability == "power")
         return Records(spool, data.format, schema, per_round, follow=True)
 
-    def _boundary(self) -> PrivateBoundary | Unproved:
+    def _check_rounds(self) -> None:
+        """Refuse records that do not last."""
         run, rounds = self.plan.config.run, self.feed.rounds
-        found = boundary_of(self.plan, self.algorithm, self.model, self.size)
-        if isinstance(found, PrivateBoundary) and rounds is not None and rounds < run.steps:
+        if isinstance(self.boundary, PrivateBoundary) and rounds is not None and rounds < run.steps:
             # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
             raise GossamerError(
                 f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
@@ -86,7 +92,6 @@ class Learner:
                 f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
                 "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
-        return found
 
     def _identities(self) -> Identities:
         pinned = {
@@ -175,6 +180,8 @@ class Learner:
         told, since = 0.0, None
         try:
             while not stop.is_set() and not self.node.over:
+                if self._spool is not None:
+                    self._spool.check()
                 self.node.tick()
                 if time.monotonic() - told >= STATUS:
                     told = time.monotonic()
@@ -191,9 +198,12 @@ class Learner:
             failed.cancel()
 
     def budget(self) -> tuple[float, float] | None:
-        """ε so far and for ever."""
-        found = self.boundary.budget() if isinstance(self.boundary, PrivateBoundary) else None
-        return None if found is None else (float(found[0, 0]), float(found[0, 1]))
+        """ε so far and for ever, worked out once a round."""
+        round_ = getattr(self, "party", None) and self.party.round
+        if isinstance(self.boundary, PrivateBoundary) and (round_ is None or self._spent[0] != round_):
+            found = self.boundary.budget()
+            self._spent = (-1 if round_ is None else round_, (float(found[0, 0]), float(found[0, 1])))
+        return self._spent[1]
 
     def _status(self, state: str | None = None) -> None:
         """For the owner: where the learner is, and how well it does on its own records."""
@@ -294,8 +304,8 @@ def run_learner(plan: Plan, hook: Hook | None = None, quiet: bool = False) -> in
             return asyncio.run(learner.run())
         finally:
             learner.journal.close()
-    except GossamerError as error:
-        log.error("failed", extra={"why": str(error)})
+    except Exception as error:
+        log.error("failed", extra={"why": str(error)}, exc_info=not isinstance(error, GossamerError))
         with contextlib.suppress(GossamerError):
             said: dict[str, Any] = {"learner": plan.learner, "pid": os.getpid(), "state": "failed", "why": str(error)}
             replace_file(plan.path("status.json"), (json.dumps(said | {"updated": time.time()}) + "\n").encode())

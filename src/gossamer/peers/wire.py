@@ -23,6 +23,8 @@ from gossamer.types import Array, GossamerError
 MAGIC, VERSION = b"GSMR", 1
 PREFIX = struct.Struct("<4sHIII")
 HEADER_LIMIT, PAYLOAD_LIMIT = 4096, 1 << 20
+FAR = 1e120  # no run that learns has numbers so large; sums and products of such ones would not stay finite
+NARROW = 3e38  # the largest number that is sent as float32
 
 Dtype = Literal["f8", "f4"]
 DTYPES: dict[Dtype, np.dtype[Any]] = {"f8": np.dtype("<f8"), "f4": np.dtype("<f4")}
@@ -138,7 +140,7 @@ def unpacked(data: bytes | memoryview) -> Frame:
         raise RefusedError("checksum", "a frame whose checksum is wrong: it was damaged on the way.")
     try:
         header = _decoder.decode(body[:header_size])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RefusedError("header", f"a frame whose header cannot be read ({error}).") from None
     if payload_size and not isinstance(header, Part):
         raise RefusedError(
@@ -155,14 +157,17 @@ def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
 
 
 def encoded(vector: Array, dtype: Dtype) -> bytes:
-    return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
+    narrow = vector.clip(-NARROW, NARROW) if dtype == "f4" else vector
+    return np.ascontiguousarray(narrow, dtype=DTYPES[dtype]).tobytes()
 
 
 def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
-    """The numbers, as they lie in the payload; RefusedError where one is not finite."""
+    """The numbers, as they lie in the payload; RefusedError where one is not finite, or as good as that."""
     found: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
-    if not np.isfinite(found).all():
-        raise RefusedError("not finite", "a message with a number that is not finite: its sender's run has diverged.")
+    if len(found) and not max(float(found.max()), -float(found.min())) < FAR:  # nor where it is NaN
+        raise RefusedError(
+            "not finite", f"a message with a number that is not below {FAR:g}: its sender's run has diverged."
+        )
     return found
 
 

@@ -93,7 +93,7 @@ def classes_in(path: str | Path, target: str, declared: Sequence[str] | None = N
     Of declared ones where given, else of the labels in the file.
     """
     if declared is not None:
-        return len(declared), not any(isinstance(_key(name), str) for name in declared)
+        return len(declared), not any(isinstance(label(name), str) for name in declared)
     keys = _keys(_read(Path(path)).column(target))
     return len(set(keys)), not isinstance(keys[0], str)
 
@@ -221,7 +221,7 @@ def amounts(cells: Cells, target: str, declared: tuple[float, float] | None) -> 
 def labels_of(cells: Cells, target: str, declared: Sequence[str] | None) -> Array:
     column = cells.column(target)
     if declared is not None:
-        return _places(cells, target, map(_key, column), list(map(_key, declared)), "classes").astype(float)
+        return _places(cells, target, map(label, column), list(map(label, declared)), "classes").astype(float)
     keys = _keys(column)
     classes = sorted(set(keys))
     if len(classes) < 2:
@@ -257,7 +257,7 @@ def _keys(column: Any) -> list[Any]:
     raise AssertionError("every cell is a word")
 
 
-def _key(cell: str) -> Any:
+def label(cell: str) -> Any:
     """One label by itself, as a number if it is one."""
     for kind in (int, _number):
         try:
@@ -317,7 +317,7 @@ def _check_declared(
     if classes is not None and regression:
         raise GossamerError(f"--classes {','.join(classes)}: a regression has none; leave it out, or change --model.")
     if classes is not None:
-        _check_list(f"--classes {','.join(classes)}", list(map(_key, classes)))
+        _check_list(f"--classes {','.join(classes)}", list(map(label, classes)))
 
 
 def _stripped(name: str, listed: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.records import FeatureBounds, Table
-from gossamer.streams.csv import Cells, amounts, labels_of, one_hot_block, scaled
+from gossamer.streams.csv import Cells, amounts, label, labels_of, one_hot_block, scaled
 from gossamer.types import Array, GossamerError
 
 
@@ -41,7 +41,7 @@ class Schema:
                     f"range {low:g}:{high:g} of column {name!r}: expected finite ends, the lower below the upper."
                 )
         for name, listed in [*self.categories.items(), *([(self.target, self.classes)] if self.classes else [])]:
-            if len(set(listed)) < max(2, len(listed)):
+            if len({label(one) for one in listed}) < max(2, len(listed)):
                 raise GossamerError(f"column {name!r} may hold {', '.join(listed)}: expected two or more, all unlike.")
 
     @property
