@@ -30,7 +30,7 @@ import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.journal import Journal
-from gossamer.peers.links import OPTIONS, Links
+from gossamer.peers.links import LARGEST, Links
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.wire import PAYLOAD_LIMIT, Dtype
@@ -40,6 +40,7 @@ from gossamer.records import Batch, FeatureBounds, Table
 from gossamer.setting import setting_for
 
 LEARNERS, OUT = 10, 2
+SIZES = [(f"grpc.max_{way}_message_length", LARGEST) for way in ("receive", "send")]
 ASKED = {100: 150.0, 100_000: 15.0, 1_000_000: 1.5}
 
 
@@ -109,10 +110,10 @@ async def _learner(i: int, own: Pair, task: Task) -> None:
     links.dial()
     warm = max(2, steps // 10)
     while party.round < warm:
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)
     start, first, memory_then, cpu = time.perf_counter(), party.round, _rss(), time.process_time()
     while not party.finished:
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)
     seconds, spent = time.perf_counter() - start, time.process_time() - cpu
     while not node.over:
         await asyncio.sleep(0.01)
@@ -142,7 +143,7 @@ async def _bare(i: int, own: Pair, task: Task) -> None:
         yield b""
 
     credentials = grpc.ssl_server_credentials([tuple(own)], trusted, require_client_auth=True)
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=SIZES)
     method = {"O": grpc.stream_stream_rpc_method_handler(taken)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare.L", method),))
     ports[i] = server.add_secure_port("127.0.0.1:0", credentials)
@@ -150,7 +151,7 @@ async def _bare(i: int, own: Pair, task: Task) -> None:
     await asyncio.to_thread(gate.wait)
     streams = []
     for j in ((i + k) % LEARNERS for k in range(1, OUT + 1)):
-        options = [*OPTIONS, ("grpc.ssl_target_name_override", certificates.name_of(j))]
+        options = [*SIZES, ("grpc.ssl_target_name_override", certificates.name_of(j))]
         own_side = grpc.ssl_channel_credentials(trusted, *own)
         channel = grpc.aio.secure_channel(f"127.0.0.1:{ports[j]}", own_side, options)
         streams.append(channel.stream_stream("/bare.L/O")())

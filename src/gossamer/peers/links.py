@@ -29,7 +29,7 @@ OPTIONS = [
     ("grpc.max_receive_message_length", LARGEST),
     ("grpc.max_send_message_length", LARGEST),
     ("grpc.keepalive_time_ms", 3000),  # a silent partition is noticed
-    ("grpc.keepalive_timeout_ms", 3000),
+    ("grpc.keepalive_timeout_ms", 5000),  # and a machine that is only busy is not taken for one
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),

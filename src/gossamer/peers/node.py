@@ -20,6 +20,7 @@ from gossamer.peers.wire import (
     RefusedError,
     frames_in,
     packed,
+    parts_for,
     unpacked,
 )
 from gossamer.types import GossamerError
@@ -229,15 +230,11 @@ class Node:
             self._reply(sender, self._ack(party.round - 1))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
+        if part.parts == parts_for(length, party.dtype) == 1 and part.part == 0:
+            party.receive(sender, part.round, part.channel, payload)  # whole as it came: nothing is copied
+            return
         if part.part == 0:
-            assembly = Assembly(length, party.dtype)
-            if assembly.parts > 1:
-                self._assemblies[key] = assembly
-            else:
-                whole = assembly.add(part, payload)
-                assert whole is not None
-                party.receive(sender, part.round, part.channel, whole)
-                return
+            self._assemblies[key] = Assembly(length, party.dtype)
         elif key not in self._assemblies:
             raise RefusedError(
                 "parts", f"learner {sender} sent part {part.part} of a vector whose first part is missing."

@@ -22,16 +22,19 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
-from gossamer.peers.mixing import add_scaled
+from gossamer.peers.mixing import add_scaled, all_within
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, packed, parts_of
 from gossamer.privacy import Boundary
 from gossamer.records import Batch
 from gossamer.types import Array, GossamerError, Matrix
 
-Payload = bytes | bytearray
+Payload = bytes | bytearray | memoryview
 BOUND = 1e100  # no state that learns comes near it
-WINDOW, SMALL = 8, 1 << 14  # rounds a sender may be ahead of whoever hears it, where vectors have so many bytes; else 1
+WINDOW, SMALL = (
+    16,
+    1 << 14,
+)  # rounds ahead of whoever hears it, where vectors have so many bytes; else 1
 
 
 class Feed(Protocol):
@@ -296,7 +299,8 @@ class Party:
         after = self._algorithm.step(self.state, got, self._gradient, self._rows, t)
         # Whatever neighbours send, no record's gradient may overflow: whether it does would tell of the record. Cutting
         # off moves no two states apart.
-        after = type(after)(*(np.clip(part, -BOUND, BOUND) for part in after))
+        if not all(all_within(part.ravel(), BOUND) for part in after):
+            after = type(after)(*(np.clip(np.nan_to_num(part), -BOUND, BOUND) for part in after))
         for j in self.hears:
             self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
             if j not in absent:

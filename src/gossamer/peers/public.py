@@ -28,7 +28,7 @@ class PublicValues:
         self._sent: dict[int, Mapping[str, Array]] = {}
         self._next: int | None = 0  # None: no public channel is used any more
 
-    def _until(self, t: int) -> Mapping[str, Array]:
+    def _go_on_to(self, t: int) -> None:
         while self._next is not None and self._next <= t:
             nothing = np.zeros((self._m, 1))
             out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
@@ -41,11 +41,13 @@ class PublicValues:
             self._state = self._algorithm.step(self._state, got, nothing, self._rows, self._next)
             self._sent.pop(self._next - KEPT, None)
             self._next += 1
-        return self._sent.get(t, {})
 
     def value(self, t: int, channel: str) -> Array | None:
         """All learners' vectors, one a row; None where the channel is not public."""
-        return self._until(t).get(channel)
+        if self._next is not None and self._next <= t:
+            self._go_on_to(t)
+        sent = self._sent.get(t)
+        return None if sent is None else sent.get(channel)
 
     def width(self, t: int, channel: str) -> int | None:
         """How long a public channel's vectors are."""

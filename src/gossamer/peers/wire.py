@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from gossamer.peers.mixing import all_within
 from gossamer.types import Array, GossamerError
 
 MAGIC, VERSION = b"GSMR", 1
@@ -149,6 +150,11 @@ def unpacked(data: bytes | memoryview) -> Frame:
     return Frame(header, body[header_size:])
 
 
+def parts_for(size: int, dtype: Dtype) -> int:
+    """In how many parts a vector of so many numbers comes."""
+    return max(1, -(-size * DTYPES[dtype].itemsize // PAYLOAD_LIMIT))
+
+
 def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
     """A vector's bytes in frames of at most 1 MiB; an empty one is a frame, too."""
     whole = memoryview(payload)
@@ -157,14 +163,15 @@ def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
 
 
 def encoded(vector: Array, dtype: Dtype) -> bytes:
-    narrow = vector.clip(-NARROW, NARROW) if dtype == "f4" else vector
-    return np.ascontiguousarray(narrow, dtype=DTYPES[dtype]).tobytes()
+    if dtype == "f4" and not all_within(vector.ravel(), NARROW):
+        vector = vector.clip(-NARROW, NARROW)
+    return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
 
 
 def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
     """The numbers, as they lie in the payload; RefusedError where one is not finite, or as good as that."""
     found: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
-    if len(found) and not max(float(found.max()), -float(found.min())) < FAR:  # nor where it is NaN
+    if not all_within(found, FAR):
         raise RefusedError(
             "not finite", f"a message with a number that is not below {FAR:g}: its sender's run has diverged."
         )
@@ -176,15 +183,15 @@ class Assembly:
 
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
-        self.parts = max(1, -(-self._bytes // PAYLOAD_LIMIT))
+        self._parts = parts_for(size, dtype)
         self._buffer, self._at = bytearray(self._bytes), 0
 
     def add(self, part: Part, payload: bytes | memoryview) -> bytearray | None:
         """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
-        if part.parts != self.parts or part.part != self._at:
+        if part.parts != self._parts or part.part != self._at:
             raise RefusedError(
                 "parts",
-                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self.parts}: its size "
+                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self._parts}: its size "
                 "or order is not this run's.",
             )
         start = self._at * PAYLOAD_LIMIT
@@ -195,4 +202,4 @@ class Assembly:
             )
         self._buffer[start : start + wanted] = payload
         self._at += 1
-        return self._buffer if self._at == self.parts else None
+        return self._buffer if self._at == self._parts else None

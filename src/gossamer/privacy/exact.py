@@ -208,7 +208,8 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
         given, size = np.broadcast_arrays(given, size)
     rows = np.ascontiguousarray(given.reshape(size.size, -1) if given.size else given.reshape(0, 1))
     scales = np.ascontiguousarray(size.reshape(-1))
-    worst = float((np.abs(rows).max(axis=1, initial=0.0) / scales).max(initial=0.0)) if rows.size else 0.0
+    farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
     if not np.isfinite(worst):
         raise GossamerError(
             "a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps."

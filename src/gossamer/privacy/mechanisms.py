@@ -225,8 +225,10 @@ class PrivateBoundary:
             exact = exact.double()
             scale = exact.new_tensor(scale)
         most = CLAMP * scale
-        self.clamped += int((abs(exact) > most).sum())
-        noisy: Any = self._draw(exact.clip(-most, most), scale)
+        if not -most.min() <= exact.min() <= exact.max() <= most.min():  # hardly ever
+            self.clamped += int((abs(exact) > most).sum())
+            exact = exact.clip(-most, most)
+        noisy: Any = self._draw(exact, scale)
         kept: Array = noisy.to(value.dtype) if hasattr(value, "new_tensor") else noisy
         return kept
 
