@@ -154,7 +154,7 @@ async def _bare(i: int, own: Pair, task: Task) -> None:
         options = [*SIZES, ("grpc.ssl_target_name_override", certificates.name_of(j))]
         own_side = grpc.ssl_channel_credentials(trusted, *own)
         channel = grpc.aio.secure_channel(f"127.0.0.1:{ports[j]}", own_side, options)
-        streams.append(channel.stream_stream("/bare.L/O")())
+        streams.append(channel.stream_stream("/bare.L/O")(wait_for_ready=True))
     warm, start, cpu = max(2, steps // 10), 0.0, 0.0
     for t in range(steps):
         if t == warm:
@@ -186,7 +186,7 @@ def measured(work: Callable[..., None], n: int, dtype: Dtype, where: Where, step
         ]
         for process in processes:
             process.start()
-        found = [out.get(timeout=300) for _ in processes]
+        found = [out.get(timeout=100) for _ in processes]
         for process in processes:
             process.join(30)
     speeds, cpu, peaks, before = zip(*found, strict=True)
