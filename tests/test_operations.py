@@ -290,3 +290,25 @@ def test_an_error_of_ours_is_in_the_log_and_the_status(tmp_path, monkeypatch):
         process.run_learner(read_config(place), quiet=True)
     assert json.loads((place / "status.json").read_text())["state"] == "failed"
     assert "ZeroDivisionError" in json.loads((place / "log.jsonl").read_text().splitlines()[-1])["error"]
+
+
+def test_what_is_not_over_is_not_collected(tmp_path, fleet_of):
+    """An outcome of an earlier end goes when a learner starts again; a party that is not there is missed."""
+    make(tmp_path / "run", 2000, RING, m=M)
+    fleet = fleet_of(tmp_path / "run")
+    fleet.start()
+    wait_until(lambda: fleet.status(2).get("round", 0) > 10)
+    os.kill(fleet.pids[2], signal.SIGTERM)
+    wait_until(lambda: fleet.code(2) is not None)
+    assert (fleet.place(2) / "outcome.npz").exists()
+    fleet.start(2)
+    wait_until(lambda: not (fleet.place(2) / "outcome.npz").exists())
+    for i in range(M):
+        os.kill(fleet.pids[i], signal.SIGTERM)
+    wait_until(lambda: all(fleet.code(i) is not None for i in range(M)))
+    from gossamer.cli.peers import collected
+
+    assert collected(tmp_path / "run").theta.shape == (M, 7)
+    shutil.rmtree(fleet.place(1))
+    with pytest.raises(gs.GossamerError, match="learners 1 are missing"):
+        collected(tmp_path / "run")

@@ -383,7 +383,7 @@ def test_a_journal_is_of_one_run_and_one_process(tmp_path):
     assert journal.messages() == {0: {"theta": b"abc"}}, "a round's bytes are written once"
     journal.close()
     for given_ in (("other", 0, "f"), ("run", 1, "f"), ("run", 0, "g")):
-        with pytest.raises(gs.GossamerError, match="give the journal of this run"):
+        with pytest.raises(gs.GossamerError, match="began with other settings"):
             Journal(tmp_path / "j.db", *given_, "process").close()
     again = Journal(tmp_path / "j.db", "run", 0, "f", "process")
     assert again.epoch > journal.epoch

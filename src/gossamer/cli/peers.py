@@ -49,7 +49,7 @@ def run(
 
     \b
     gossamer peer run learner-3
-    tail -n +1 -f visits.csv | gossamer peer run learner-3  with [data] path = "-"; each record once
+    queue-reader | gossamer peer run learner-3   with [data] path = "-"; it must bring each record once, ever
     """
     needs_extra()
     from gossamer.peers.config import read_config
@@ -233,7 +233,9 @@ def _state(one: dict[str, Any]) -> str:
     if one["state"] == "failed":
         return f"failed: {one.get('why', '')}"
     quiet = time.time() - one.get("updated", time.time())
-    silent = quiet > 10 and one["state"] not in ("done", "stopped", "not started")
+    silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
+    if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
+        return f"gone, in round {one.get('round', 0)}"
     return f"{one['state']}, silent for {quiet:.0f} s" if silent else str(one["state"])
 
 
@@ -252,6 +254,11 @@ def collected(folder: Path) -> Record:
     if len({about["run"] for about in abouts}) > 1:
         raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
     plan = read_config(places[0])
+    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts}
+    if absent:
+        raise GossamerError(
+            f"learners {', '.join(map(str, sorted(absent)))} are missing in {folder}: bring theirs, too."
+        )
     rounds = [about["round"] for about in abouts]
     learners = np.recarray(len(theta), dtype=LEARNER)
     learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan

@@ -132,6 +132,8 @@ def _check(config: Config, folder: Path, network: Network) -> None:
 
 def _records(wanted: Wanted) -> tuple[RecordsPlan, Dealt]:
     if wanted.csv is None and wanted.target is None:
+        if wanted.classes or wanted.ranges or wanted.categories:
+            raise GossamerError("--classes, --range and --categories need --target: the column to predict.")
         return _mushrooms(wanted.learners)
     if wanted.target is None:
         raise GossamerError("--csv needs --target: the column to predict.")

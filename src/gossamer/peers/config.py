@@ -184,6 +184,8 @@ class Plan:
 def read_config(path: str | Path) -> Plan:
     """The configuration in a file; a user's mistake gets one sentence."""
     path = Path(path)
+    if (path / "run.json").exists():
+        raise GossamerError(f"{path} is a whole run's folder: give one party's, such as {path / 'learner-0'}.")
     if path.is_dir():
         path = path / "party.toml"
     try:

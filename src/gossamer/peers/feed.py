@@ -155,6 +155,7 @@ class Spool:
     def __init__(self, source: BinaryIO, path: Path, power: bool = False) -> None:
         self._source, self._path, self._power = source, path, power
         self._error: OSError | None = None
+        self.ended = False
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
         _cut_unended_line(self._file)
         threading.Thread(target=self._copy, name="records from standard input", daemon=True).start()
@@ -172,6 +173,7 @@ class Spool:
                     whole = whole[os.write(self._file, whole) :]
                 if self._power:
                     os.fsync(self._file)
+            self.ended = True
         except OSError as error:
             self._error = error
 

@@ -155,8 +155,8 @@ class Journal:
             stored = self._about(name)
             if stored != wanted:
                 raise GossamerError(
-                    f"journal {self.path} is of {name} {stored!r} and this is {wanted!r}: give the journal of this "
-                    "run, or join with a new one."
+                    f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
+                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε."
                 )
 
     def commit(

@@ -167,7 +167,8 @@ class Node:
             self.go_on()
         if waiting >= self._say:
             self._say *= 2
-            log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": awaited})
+            whom = awaited or ("records" if self.party.starved else [])
+            log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
             self.greet()

@@ -255,6 +255,12 @@ class Party:
             return [j for j, used in self._acked.items() if used < self.steps - 1]
         return sorted({one.sender for one in self._absent()} | set(self.slow()))
 
+    @property
+    def starved(self) -> bool:
+        """Whether only its own records keep this learner from going on."""
+        more = self.round + 1 < self.steps
+        return more and not self.awaited() and not self.feed.here(self.round + 1)
+
     def excuse(self, neighbour: int) -> None:
         """A neighbour that was waited for long enough: go on without it, for `late` rounds in a row at most."""
         if self._late:

@@ -46,6 +46,7 @@ class Learner:
     def __init__(self, plan: Plan, hook: Hook | None = None) -> None:
         self.plan, self._hook = plan, hook
         self._spool: Spool | None = None
+        self._said_end = False
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = plan.schema.columns * self.model.outputs
@@ -110,6 +111,7 @@ class Learner:
         if not await self._first_records(stop):
             return 0
         self.party = self._party()
+        self.plan.path("outcome.npz").unlink(missing_ok=True)  # of an earlier end: this one is not over
         addresses = self._addresses()
         self.links = Links(
             plan.learner, party_plan.listen, addresses, self.party.hears, self.own, self.identities,
@@ -120,12 +122,16 @@ class Learner:
             self.party, self.links, plan.run_name, self.journal.epoch, self._hook, patience=party_plan.patience
         )
         endpoint = Endpoint(party_plan.metrics, self.metrics) if party_plan.metrics else None
-        try:
-            await self.links.start()
-        except RuntimeError as error:
-            raise GossamerError(f"[party] listen = {party_plan.listen!r} cannot be used ({error}).") from None
         if endpoint is not None:
             await endpoint.start()
+        try:
+            await self.links.start()
+        except RuntimeError:
+            await self.links.close()
+            raise GossamerError(
+                f"[party] listen = {party_plan.listen!r} cannot be listened on: it is in use, or not of this machine; "
+                "end who uses it, or choose another and tell the neighbours."
+            ) from None
         log.info("started", extra={"learner": plan.learner, "life": self.journal.epoch, "round": self.party.round})
         self.links.dial()
         try:
@@ -182,6 +188,9 @@ class Learner:
             while not stop.is_set() and not self.node.over:
                 if self._spool is not None:
                     self._spool.check()
+                    if self._spool.ended and not self._said_end:
+                        self._said_end = True
+                        log.warning("standard input has ended", extra={"records": len(self.feed)})
                 self.node.tick()
                 if time.monotonic() - told >= STATUS:
                     told = time.monotonic()
@@ -215,7 +224,9 @@ class Learner:
         }  # fmt: skip
         if node is not None:
             waiting = [] if node.done or node.waiting < STATUS else self.party.awaited()
-            self.state = state or ("delivering" if self.party.finished else "waiting" if waiting else "running")
+            starved = "waiting for records" if self.party.starved else "running"
+            self.state = state or ("delivering" if self.party.finished else "waiting" if waiting else starved)
+            waiting = [] if state else waiting
             self._errors = self.errors()
             said |= {
                 "round": self.party.round, "waits_for": waiting, "waits": round(node.waiting, 1),
