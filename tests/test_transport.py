@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -145,6 +146,7 @@ def test_a_listener_that_comes_back_is_reached_again(world):
         await made.restart_listener()
         made.ends[0].send(1, packed(Frame(Ack(7))))
         await made.until(lambda: packed(Frame(Ack(7))) in frames_of(made.got[1]))
+        assert {(one.sender, one.answer) for one in made.got[1]} == {(0, False)}
 
     world(work)
 
@@ -154,8 +156,11 @@ def test_sending_to_nobody_waits_for_nothing(world):
         made.ends[1].reply(5, b"nobody")
         if isinstance(made, OverTls):
             await made.ends[1].close()
+        before = time.monotonic()
         for t in range(100):
             made.ends[0].send(1, packed(Frame(Ack(t))))
+        assert time.monotonic() - before < 1.0
+        assert made.got[0] == []
 
     world(work)
 

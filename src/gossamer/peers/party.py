@@ -31,10 +31,8 @@ from gossamer.types import Array, GossamerError, Matrix
 
 Payload = bytes | bytearray | memoryview
 BOUND = 1e100  # no state that learns comes near it
-WINDOW, SMALL = (
-    16,
-    1 << 14,
-)  # rounds ahead of whoever hears it, where vectors have so many bytes; else 1
+WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
+SMALL = 1 << 14  # bytes
 
 
 class Feed(Protocol):
@@ -124,14 +122,8 @@ class Party:
             return
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
-        self._outbox = (
-            {}
-            if self._journal.delivered
-            else {
-                t: {channel: _framed(t, channel, payload) for channel, payload in sent.items()}
-                for t, sent in self._journal.messages().items()
-            }
-        )
+        unused = {} if self._journal.delivered else self._journal.messages()
+        self._outbox = {t: _framed(t, sent) for t, sent in unused.items()}
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
@@ -171,7 +163,7 @@ class Party:
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
         if payloads and self.tells:
-            self._outbox[t] = {channel: _framed(t, channel, payload) for channel, payload in payloads.items()}
+            self._outbox[t] = _framed(t, payloads)
 
     def _channels(self, t: int) -> dict[str, Matrix]:
         """What everybody sends in round t, and over which links; asked for often, so found once."""
@@ -365,9 +357,9 @@ class Party:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))
 
 
-def _framed(t: int, channel: str, payload: bytes) -> list[bytes]:
-    """A vector as it goes over every link, packed once."""
-    return [packed(frame) for frame in parts_of(t, channel, payload)]
+def _framed(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
+    """A round's vectors as they go over every link, packed once."""
+    return {channel: [packed(frame) for frame in parts_of(t, channel, data)] for channel, data in payloads.items()}
 
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:

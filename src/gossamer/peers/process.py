@@ -82,16 +82,18 @@ class Learner:
     def _check_rounds(self) -> None:
         """Refuse records that do not last."""
         run, rounds = self.plan.config.run, self.feed.rounds
-        if isinstance(self.boundary, PrivateBoundary) and rounds is not None and rounds < run.steps:
+        if rounds is None or rounds >= run.steps:
+            return
+        few = f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}"
+        if isinstance(self.boundary, PrivateBoundary):
             # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
             raise GossamerError(
-                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
-                "and privacy is proved for a full round every time: bring more records, or follow a file that grows."
+                f"{few}, and privacy is proved for a full round every time: bring more, or follow a file that grows."
             )
-        if run.gradient == "latest" and rounds is not None and rounds < run.steps:
+        if run.gradient == "latest":
             raise GossamerError(
-                f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}, "
-                "and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use history."
+                f"{few}, and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use "
+                "history."
             )
 
     def _identities(self) -> Identities:
@@ -275,15 +277,13 @@ class Learner:
         }  # fmt: skip
         if spent is not None:
             values["gossamer_epsilon_spent"] = ("gauge", "Privacy budget spent so far.", {none: spent[0]})
-            values["gossamer_epsilon_budget"] = ("gauge", "Privacy budget in all.", {none: self._budget()})
+            whole = float(self.plan.config.privacy.epsilon or 0.0)
+            values["gossamer_epsilon_budget"] = ("gauge", "Privacy budget in all.", {none: whole})
         if self.plan.config.party.show_errors:
             for name, value in self._errors.items():
                 label = "gossamer_own_" + name.lower().replace("²", "2").replace(" ", "_")
                 values[label] = ("gauge", "On own records, NOT noised: the owner chose to show it.", {none: value})
         return exposition(values)
-
-    def _budget(self) -> float:
-        return float(self.plan.config.privacy.epsilon or 0.0)
 
     def _outcome(self) -> None:
         """What may be handed on: the model, or where only messages are private the last message that carried it."""

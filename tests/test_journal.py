@@ -1,0 +1,229 @@
+"""Journals and crashes: whatever ends a learner, what it sent is sent again and nothing is drawn a second time."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.experiments.catalogue import METHODS
+from gossamer.setting import setting_for
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.peers import wire
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.party import rounds_kept
+from gossamer.peers.transport import Arrived
+from gossamer.peers.wire import Frame, Hello, frames_in, packed, parts_of, unpacked
+from test_peers import MODEL, M, N, Team, simulated
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crashes_at_any_moment_send_nothing_twice_differently(tmp_path, seed):
+    """Also between the commit and the sending."""
+    team = Team(tmp_path, seed=seed, steps=60)
+    found = team.run(crashes=50)
+    np.testing.assert_allclose(found, simulated(steps=60), rtol=0, atol=1e-12)
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+    assert max(journal.epoch for journal in team.journals.values()) > 1
+    assert {key[:3] for key in team.payloads} >= {(i, t, "theta") for i in range(M) for t in range(60)}
+
+
+class Fresh:
+    """Noise that is never the same again, as exact noise is."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng()
+
+    def noise(self, channel, t, shape):
+        return self._rng.laplace(size=shape)
+
+
+def test_with_noise_that_never_repeats_every_payload_is_still_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_peers.Noise", lambda i=None: Fresh(), raising=True)
+    team = Team(tmp_path, steps=40, seed=5)
+    team.run(crashes=30)
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+
+
+def test_a_journal_copied_back_in_time_is_refused(tmp_path):
+    team = Team(tmp_path, steps=20)
+    for node in team.nodes.values():
+        node.greet()
+    copied = None
+    for _ in range(10_000):
+        team.sweep()
+        if copied is None and team.parties[0].round == 4:
+            team.end(0)
+            shutil.copy(tmp_path / "0.db", tmp_path / "copy.db")
+            for slot in tmp_path.glob("0.db.*"):
+                shutil.copy(slot, tmp_path / f"copied-{slot.name}")
+            copied = True
+            team.start(0)
+            team.nodes[0].greet()
+        if team.parties[0].round >= 12:
+            break
+    team.end(0)
+    shutil.copy(tmp_path / "copy.db", tmp_path / "0.db")
+    for rest in ("0.db-wal", "0.db-shm"):
+        (tmp_path / rest).unlink(missing_ok=True)
+    for slot in tmp_path.glob("0.db.*"):
+        slot.unlink()
+    for slot in tmp_path.glob("copied-*"):
+        shutil.copy(slot, tmp_path / slot.name.removeprefix("copied-"))
+    team.start(0)
+    team.nodes[0].greet()
+    for _ in range(2000):
+        j = team.rng.randrange(1, M)
+        team.boxes[j].turn(team.nodes[j].take)
+    refused = {j for j, node in team.nodes.items() if (0, "old journal") in node.refused}
+    listeners = set(team.parties[0].tells)
+    assert refused >= listeners
+    for j in listeners:  # and what it draws anew is not used, even where a round waits for it
+        party, node = team.parties[j], team.nodes[j]
+        before = party.missing()
+        frame = parts_of(party.round, "theta", wire.encoded(np.zeros(N), "f8"))[0]
+        assert node.take(Arrived(0, packed(frame))).reason == "hello"
+        assert party.missing() == before
+
+
+def test_the_outbox_stays_small(tmp_path):
+    team = Team(tmp_path, steps=40)
+    most = 0
+    for node in team.nodes.values():
+        node.greet()
+    for _ in range(10_000):
+        team.sweep()
+        most = max(most, *(len(party._outbox) for party in team.parties.values()))
+        if all(node.done for node in team.nodes.values()):
+            break
+    kept = rounds_kept(N, "f8", 0)
+    assert 0 < most < kept
+    assert all(not party._outbox for party in team.parties.values())
+    assert all(len(journal.messages()) < kept for journal in team.journals.values())
+    assert {path.suffix for path in tmp_path.glob("*.db.*")} <= {f".{slot}" for slot in range(kept)}
+
+
+def test_a_journal_is_of_one_run_and_one_process(tmp_path):
+    journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
+    assert (tmp_path / "j.db").stat().st_mode & 0o077 == 0
+    with pytest.raises(gs.GossamerError, match="another process has it open"):
+        Journal(tmp_path / "j.db", "run", 0, "f", "power")
+    journal.commit(
+        Snapshot(0, {"theta": np.ones((1, 3))}, np.zeros((1, 3)), 1, {2: (1, 5)}, "3 lines"), {"theta": b"abc"}
+    )
+    with pytest.raises(gs.GossamerError, match="cannot be used"):
+        journal.commit(Snapshot(0, {"theta": np.zeros((1, 3))}, np.zeros((1, 3)), 1), {"theta": b"xyz"})
+    assert journal.messages() == {0: {"theta": b"abc"}}, "a round's bytes are written once"
+    journal.close()
+    for given_ in (("other", 0, "f"), ("run", 1, "f"), ("run", 0, "g")):
+        with pytest.raises(gs.GossamerError, match="began with other settings"):
+            Journal(tmp_path / "j.db", *given_, "process").close()
+    again = Journal(tmp_path / "j.db", "run", 0, "f", "process")
+    assert again.epoch > journal.epoch
+    assert again.latest().round == 0
+    np.testing.assert_array_equal(again.latest().state["theta"], np.ones((1, 3)))
+    assert again.latest()[4:] == ({2: (1, 5)}, "3 lines")
+    with pytest.raises(gs.GossamerError, match="expected 'process' or 'power'"):
+        Journal(tmp_path / "k.db", "run", 0, "f", "hope")
+
+
+def test_a_full_disk_stops_a_learner_before_it_sends(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    team = Team(tmp_path, steps=3)
+    monkeypatch.setattr("os.pwritev", full)
+    sent = len(team.payloads)
+    with pytest.raises(gs.GossamerError, match="nothing of this round was sent"):
+        team.parties[0]._prepare(1, team.parties[0].state, ())
+    assert len(team.payloads) == sent
+    assert team.parties[0].round == 0
+
+
+def test_a_round_that_broke_off_is_never_taken_again(tmp_path, monkeypatch):
+    """A full disk in the middle: the party does nothing more, even where there is room again."""
+    team = Team(tmp_path, steps=5)
+    for node in team.nodes.values():
+        node.greet()
+    while not team.parties[0].round:
+        team.sweep()
+    party = team.parties[0]
+    monkeypatch.setattr(party._journal, "commit", lambda *_: (_ for _ in ()).throw(gs.GossamerError("full")))
+    with pytest.raises(gs.GossamerError, match="full"):  # noqa: PT012, whichever sweep it is
+        for _ in range(1000):
+            team.sweep()
+    monkeypatch.undo()
+    seen = len(party._memory.labels[: int(party._memory.filled.sum())])
+    for _ in range(300):
+        team.sweep()
+    assert party.broken
+    assert not party.ready
+    assert int(party._memory.filled.sum()) == seen
+
+
+def lost(folder, what):
+    for path in folder.glob("0.db*"):
+        if path.name in what:
+            path.unlink()
+
+
+@pytest.mark.parametrize("what", [("0.db", "0.db-wal", "0.db-shm"), ("0.db",)])
+def test_a_database_that_was_lost_is_refused_beside_its_files(tmp_path, what):
+    team = Team(tmp_path, steps=20)
+    for node in team.nodes.values():
+        node.greet()
+    while team.parties[0].round < 6:
+        team.sweep()
+    team.end(0)
+    lost(tmp_path, what)
+    with pytest.raises(gs.GossamerError, match=r"lost or put back in time|cannot be used|damaged"):
+        team.start(0)
+
+
+def test_a_message_that_changed_on_the_disk_is_not_sent(tmp_path):
+    team = Team(tmp_path, steps=20)
+    team.end(0)
+    path = tmp_path / "0.db.0"
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(gs.GossamerError, match="has changed on the disk"):
+        team.start(0)
+
+
+def test_a_learner_is_told_that_its_journal_is_old_and_stops(tmp_path):
+    team = Team(tmp_path)
+    party, node = team.parties[0], team.nodes[0]
+    listener = party.tells[0]
+    with pytest.raises(gs.GossamerError, match="does not remember to have sent"):
+        node.take(Arrived(listener, packed(Frame(Hello("run", listener, 1, 7, N, "f8"))), answer=True))
+    with pytest.raises(gs.GossamerError, match="refuses this one, whose journal is older"):
+        node.take(Arrived(listener, packed(Frame(wire.Refusal("old journal", "…"))), answer=True))
+    other = team.nodes[listener]
+    other.party.heard[0] = (3, 5)
+    before = dict(team.payloads)
+    other.take(Arrived(0, packed(Frame(Hello("run", 0, 2, 0, N, "f8")))))
+    assert team.payloads == before
+    found = []
+    while team.boxes[0].turn(found.append):
+        pass
+    assert any(getattr(unpacked(f).header, "reason", "") == "old journal" for one in found for f in frames_in(one.data))
+
+
+def test_a_learner_that_is_restarted_when_its_budget_ends_repeats_its_last_message(tmp_path):
+    """Restarted after the last round that it could pay for: the next ones repeat that one's message, not zeros."""
+    bounds = gs.records.FeatureBounds(1.0, 1.0, 1.0)
+    table = gs.records.Table(np.empty((0, N)), np.empty(0), None, N, bounds=bounds)
+    algorithm, run = METHODS["ldp_gradient_tracking"].build(0.3), {"gradient": "history", "steps": 14, "size": N}
+    setting = setting_for([0], algorithm, gs.Network.paper(), MODEL, table, **run, per_round=[1], read_once=True)
+    boundary = gs.Laplace.for_budget(5.0, horizon=6).bind(setting)
+    stop = int(boundary.stops[0])
+    assert 0 < stop < 14
+    last = boundary.release("theta", stop - 1, np.ones((1, N)))
+    kept = boundary.kept(stop)
+    boundary.go_on({})
+    boundary.go_on(kept)
+    np.testing.assert_array_equal(boundary.release("theta", stop, np.full((1, N), 3.0)), last)
