@@ -63,7 +63,7 @@ def test_the_gradient_is_autodiff_of_the_mean_loss_over_the_records_seen(model, 
     theta = rng.normal(size=(3, n * model.outputs))
     for t in range(rounds):
         memory.observe(stream.arrivals(t))
-    found = memory.gradient(theta)
+    found = memory.gradient(theta) + model.l2 * theta  # the memory's is the data's part
     for i in range(3):
         seen = (
             slice(0, rounds * per_round[i])
@@ -112,9 +112,7 @@ def test_separable_classes_without_ridge_have_no_minimiser():
     ("model", "labels", "says"),
     [
         (LogisticRegression(), [0, 1, 2], "label 2, expected 0 to 1"),
-        (LogisticRegression(), [1, 1, 1], "every label is 1"),
         (SoftmaxRegression(3), [0, 1, 0.5], "label 0.5"),
-        (RidgeRegression(), [2, 2, 2], "every label is 2"),
     ],
 )
 def test_labels_that_a_model_cannot_learn_are_refused(model, labels, says):

@@ -3,7 +3,8 @@
 LogisticRegression   l = (1−b) aᵀθ − log s(aᵀθ),  s(x) = 1/(1+e^−x),  b ∈ {0, 1}      (the paper's, bracket mended)
 SoftmaxRegression    l = log Σ_k exp(aᵀθ_k) − aᵀθ_b,                   b ∈ {0, …, K−1}
 RidgeRegression      l = ½ (aᵀθ − b)²
-each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ.
+each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ. A memory's gradient is the data's
+part, without l2 θ: that is no record's, so it is added where the noise has been.
 
 Every model answers, for margins of shape (records, learners, K), its `losses`, `weights` dl/dmargin, `curve`: how the
 weights move when the margins do, and `quality`: the share predicted right, or R².
@@ -20,7 +21,18 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
 from gossamer.models import kernels
-from gossamer.models.bounds import Clip, Norm, Reach, reach
+from gossamer.models.bounds import (
+    LARGEST,
+    LOGISTIC_ERROR,
+    MOST_COLUMNS,
+    MOST_RECORDS,
+    UNIT,
+    Clip,
+    Norm,
+    Reach,
+    Weights,
+    reach,
+)
 from gossamer.models.memory import Gradient, Memory
 from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, GossamerError, Integers
@@ -42,7 +54,14 @@ class Model(Protocol):
     def weights(self, margins: Array, labels: Array) -> Array: ...
     def curve(self, margins: Array, moved: Array) -> Array: ...
     def quality(self, margins: Array, labels: Array, share: Array) -> Array: ...
-    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach: ...
+    def reach(
+        self,
+        features: FeatureBounds | None,
+        norm: Norm,
+        *,
+        columns: int = MOST_COLUMNS,
+        records: int = MOST_RECORDS,
+    ) -> Reach: ...
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory: ...
 
 
@@ -79,8 +98,16 @@ class LogisticRegression:
         value: Array = share @ ((margins[..., 0] > 0) == labels[:, None])
         return value
 
-    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
-        return reach(1.0, 0.25, features, self.clip, norm, "LogisticRegression")
+    def reach(
+        self,
+        features: FeatureBounds | None,
+        norm: Norm,
+        *,
+        columns: int = MOST_COLUMNS,
+        records: int = MOST_RECORDS,
+    ) -> Reach:
+        weights = Weights(most=1.0, slope=0.25, sway=0.25, error=LOGISTIC_ERROR, outputs=1)
+        return reach(weights, features, self.clip, norm, "LogisticRegression", columns, records)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=kernels.LOGISTIC)
@@ -99,8 +126,7 @@ class RidgeRegression:
         _check_l2(self)
 
     def check_labels(self, labels: Array) -> None:
-        if len(labels) and np.ptp(labels) == 0:
-            raise GossamerError(f"every label is {labels[0]:g}: a regression needs labels that differ.")
+        """Any number will do: were labels refused that are all alike, one record would decide whether a run starts."""
 
     def losses(self, margins: Array, labels: Array) -> Array:
         value: Array = 0.5 * (margins[..., 0] - labels[:, None]) ** 2
@@ -114,12 +140,20 @@ class RidgeRegression:
         return moved
 
     def quality(self, margins: Array, labels: Array, share: Array) -> Array:
-        spread = share @ (labels - share @ labels) ** 2
+        spread = share @ (labels - share @ labels) ** 2 if np.ptp(labels) else np.nan  # labels all alike: no R²
         value: Array = 1 - share @ (margins[..., 0] - labels[:, None]) ** 2 / spread
         return value
 
-    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
-        return reach(math.inf, 1.0, features, self.clip, norm, "RidgeRegression")
+    def reach(
+        self,
+        features: FeatureBounds | None,
+        norm: Norm,
+        *,
+        columns: int = MOST_COLUMNS,
+        records: int = MOST_RECORDS,
+    ) -> Reach:
+        weights = Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
+        return reach(weights, features, self.clip, norm, "RidgeRegression", columns, records)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=kernels.SQUARED)
@@ -165,8 +199,18 @@ class SoftmaxRegression:
         value: Array = share @ (margins.argmax(axis=2) == labels[:, None])
         return value
 
-    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
-        return reach(2.0 if norm == 1 else math.sqrt(2), 0.5, features, self.clip, norm, "SoftmaxRegression")
+    def reach(
+        self,
+        features: FeatureBounds | None,
+        norm: Norm,
+        *,
+        columns: int = MOST_COLUMNS,
+        records: int = MOST_RECORDS,
+    ) -> Reach:
+        error = (2 * self.classes + 20) * UNIT
+        most = (2.0 if norm == 1 else math.sqrt(2)) + error
+        weights = Weights(most, slope=0.5, sway=1.0, error=error, outputs=self.classes)
+        return reach(weights, features, self.clip, norm, "SoftmaxRegression", columns, records)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
         return _memory(self, table, keep, room, kind=None)
@@ -174,7 +218,7 @@ class SoftmaxRegression:
 
 def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
     """A memory whose gradient is the kernel for this kind of rows; `kind` None is softmax."""
-    model.check_labels(table.labels)
+    model.check_labels(np.arange(float(table.classes)) if table.classes else table.labels)  # declared ones first
     kernel = {
         (False, False): kernels.dense_scalar,
         (False, True): kernels.dense_softmax,
@@ -191,38 +235,63 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
     def gradient(memory: Memory, theta: Array) -> Array:
         # Coded features are 0 or 1 to the kernel; with features 0 or σ, f(σθ) has the gradient σ f'(σθ).
         point = theta * scale if scale != 1 else theta
-        l2 = 0.0 if clip is not None and clip.per == "round" else model.l2 / scale**2
         grad = np.empty_like(theta)
         records = (memory.rows, memory.labels, memory.limits, *book, memory.start, memory.filled)
         if kind is None:
-            kernel(*records, _by_class(point, model), order, l2, _by_class(grad, model))
+            kernel(*records, _by_class(point, model), order, _by_class(grad, model))
         else:
-            kernel(*records, point, kind, l2, grad)
+            kernel(*records, point, kind, grad)
         if scale != 1:
             grad *= scale
         if clip is not None and clip.per == "round":
-            norms = np.linalg.norm(grad, clip.norm, axis=1, keepdims=True)
-            grad = grad * np.minimum(1.0, clip.c / np.maximum(norms, 1e-300)) + model.l2 * theta
+            grad = clipped(grad, clip)
         return grad
 
     def limits(rows: NDArray[Any]) -> Array:
-        """How large the weights' norm may be for ‖a‖ ‖w‖ ≤ c."""
         assert clip is not None
-        norms = row_norms(replace(table, rows=rows, labels=np.zeros(len(rows))), clip.norm)
-        return clip.c / np.maximum(norms, 1e-300)
+        return limits_of(replace(table, rows=rows, labels=np.zeros(len(rows))), clip, model.outputs)
 
     shape = (table.rows.shape[1], table.rows.dtype)
     return Memory(keep, room, *shape, table.codebook, gradient, limits if each else None)
 
 
+def limits_of(table: Table, clip: Clip, outputs: int) -> Array:
+    """How large each record's ‖w‖ may be for ‖a‖ ‖w‖ ≤ c, in exact arithmetic, after all rounding of w and w a.
+
+    With u = 2^-53, n columns and K outputs: a norm of n numbers is found to (n + 2) u, or to 1e-150 where squares
+    underflow. A scalar weight is never above its limit. Softmax's are scaled by limit/norm, where the norm of K
+    numbers is found to (K + 1) u, and the quotient and the product are rounded: ‖w‖ ≤ limit (1 + (K + 4) u). The
+    product w a is rounded by u in each coordinate. Together that is less than (n + K + 16) u, and the limit is smaller
+    than c/‖a‖ by twice that. A record with ‖a‖ > 1e100, whose margins may overflow, gets the limit 0, and no weight.
+    """
+    norms = row_norms(table, clip.norm)
+    beyond = ~(norms <= LARGEST)
+    limits: Array = clip.c / ((norms + 1e-150) * (1 + 2 * (table.columns + outputs + 16) * UNIT))
+    limits[beyond] = 0.0
+    return limits
+
+
+def clipped(grad: Array, clip: Clip) -> Array:
+    """Every row scaled back to norm ≤ c in exact arithmetic; a row that is not finite becomes 0.
+
+    With u = 2^-53, a norm of n numbers is found to (n + 2) u, the factor and the products are rounded by 5u at most,
+    and the row is scaled to c less twice that. Squares that underflow hide 1e-150, which is nothing beside u c.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(grad, clip.norm, axis=1, keepdims=True)
+    shrinks = np.minimum(1.0, clip.c / np.maximum(norms * (1 + 2 * (grad.shape[1] + 16) * UNIT), 1e-150))
+    return np.where(np.isfinite(norms), grad, 0.0) * np.where(np.isfinite(norms), shrinks, 0.0)
+
+
 def row_norms(table: Table, norm: Norm) -> Array:
-    """‖a‖ of every record."""
+    """‖a‖ of every record, in float64 whatever the features are in; ∞ where it overflows."""
     book = table.codebook
     if book is None:
-        return np.asarray(np.linalg.norm(table.rows, norm, axis=1))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.linalg.norm(table.rows.astype(np.float64, copy=False), norm, axis=1))
     value = table.rows.astype(np.int64) + book.offset
     ones = (book.first[value + 1] - book.first[value]).sum(axis=1)
-    return np.asarray(table.scale * ones ** (1 / norm))
+    return np.asarray(table.scale * (ones if norm == 1 else np.sqrt(ones)))
 
 
 def _by_class(theta: Array, model: Model) -> Array:
@@ -235,6 +304,7 @@ def _check_l2(model: Model) -> None:
 
 
 def _check_classes(model: Model, labels: Array, classes: int) -> None:
+    """Refuse what is no class of the model; that all are of one class is no reason, since one record would decide."""
     found = np.unique(labels)
     strange = found[~np.isin(found, np.arange(classes))]
     if len(strange):
@@ -242,5 +312,3 @@ def _check_classes(model: Model, labels: Array, classes: int) -> None:
             f"{type(model).__name__} found the label {strange[0]:g}, expected 0 to {classes - 1}: "
             "number the classes from 0, or use another model."
         )
-    if len(found) == 1:  # none: records are yet to come
-        raise GossamerError(f"every label is {found[0]:g}: a classifier needs records of at least two classes.")

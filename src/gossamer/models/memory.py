@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.models.bounds import MOST_RECORDS
 from gossamer.records import Batch, Codebook, runs
 from gossamer.types import Array, GossamerError, Integers
 
@@ -66,8 +67,11 @@ class Memory:
         self.filled = self.filled + batch.counts
 
     def gradient(self, theta: Array) -> Array:
-        """The mean gradient of each learner's remembered records at its own row of θ, with the ridge's l2 θ."""
-        return self._gradient(self, theta)
+        """The mean gradient of each learner's remembered records at its own row of θ: the data's part, without a ridge.
+
+        A ridge's l2 θ is no record's: it is added to what has been noised.
+        """
+        return self._gradient(self, np.asarray(theta, dtype=np.float64))
 
     def _make_room(self, room: Integers) -> None:
         self._room = room
@@ -79,6 +83,11 @@ class Memory:
         self.limits = np.empty(total if self._limits_of is not None else 0)
 
     def _grow(self, needed: Integers) -> None:
+        if needed.max() > MOST_RECORDS:
+            raise GossamerError(
+                f"{needed.max()} records of a learner in one gradient: expected at most 2^25, up to which its rounding "
+                "is proved; use gradient='latest', or fewer records a round."
+            )
         rows, labels, limits, start = self.rows, self.labels, self.limits, self.start
         self._make_room(np.maximum(2 * self._room, needed))
         for i, count in enumerate(self.filled):

@@ -9,7 +9,8 @@ never sent.
 **Bounds.** A network has no Lipschitz constant that could be proved, so L = ∞, and nothing bounds its gradients but
 a clipper: on each round's mean (`per="round"`; a round's batch is what is replaced, as in the paper's Definition 1),
 or on each record's gradient (`per="record"`; one image is). BatchNorm mixes the records of a batch, so that no
-record has a gradient of its own: with `per="record"` it is refused.
+record has a gradient of its own: with `per="record"` it is refused. What is clipped is float64 from there until it
+is noised, whatever the network computes in: narrower sums are off by more than a record may move them.
 
 **History.** gradient="history" is the mean over the newest `remember` rounds, at the current θ: images are not kept
 for ever. With L = ∞ the accountant charges 2c for each round's gradient whatever it is the mean of, so the claim
@@ -30,7 +31,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from gossamer.models.bounds import Clip, Norm, Reach, reach
+from gossamer.models.bounds import MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient
 from gossamer.models.trial import sample_of, try_out
 from gossamer.records import Batch, FeatureBounds, Table, dense_rows
@@ -40,6 +41,7 @@ Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 EVALUATED, ON_CPU = 1000, 100  # records at a time; a CPU is given larger blocks page by page, each time anew
 ALIGNED = 64  # numbers from which a row may start
+WIDENED = 2**22  # numbers of records' gradients that are float64 at once: 32 MiB, or one record's
 
 
 class NeuralNetwork:
@@ -101,13 +103,20 @@ class NeuralNetwork:
                 "give a loss= that takes them and labels=torch.float32."
             )
 
-    def reach(self, features: FeatureBounds | None, norm: Norm) -> Reach:
+    def reach(
+        self,
+        features: FeatureBounds | None,
+        norm: Norm,
+        *,
+        columns: int = MOST_COLUMNS,
+        records: int = MOST_RECORDS,
+    ) -> Reach:
         if self._unknown_buffers:
             raise GossamerError(
                 f"{self.name} has buffers in {', '.join(self._unknown_buffers)!r}, which may carry records from a "
                 "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
             )
-        return reach(math.inf, math.inf, None, self.clip, norm, self.name)
+        return reach(UNKNOWN, None, self.clip, norm, self.name)
 
     def start(self, m: int, seed: int) -> Tensor:
         """The same random start, which depends on no data, for all learners."""
@@ -194,10 +203,10 @@ class Fleet:
         self._kept: list[deque[tuple[Tensor, Tensor]]] = [deque(maxlen=most) for _ in range(m)]  # rounds with records
         self._replay: _Replay | None = None
 
-    def _rows(self, m: int) -> Tensor:
+    def _rows(self, m: int, dtype: torch.dtype | None = None) -> Tensor:
         """(m, n) numbers, every row of which starts where fast kernels can read it."""
         model, width = self.model, -(-self.model.size // ALIGNED) * ALIGNED
-        return torch.empty(m, width, dtype=model.dtype, device=model.device)[:, : model.size]
+        return torch.empty(m, width, dtype=dtype or model.dtype, device=model.device)[:, : model.size]
 
     def _module(self, i: int) -> nn.Module:
         """A module whose parameters are views of row i."""
@@ -220,26 +229,37 @@ class Fleet:
                 kept.append((its_x, its_y))
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """Clipped mean gradients at each learner's row, plus the ridge's."""
-        model, clip = self.model, self.model.clip
+        """Mean gradients at each learner's row: the data's part, without a ridge, which is added after the noise.
+
+        Without a clipper they are in the model's precision. With one they are in float64, whatever the model's is, and
+        stay so until they are noised: each record's (round's) part has norm ≤ c in exact arithmetic, see `clip_rows`,
+        and the mean of `count` of them is within `mean_error(c, count)` of the exact one, see gossamer.models.bounds.
+        """
+        clip = self.model.clip
         self.theta.copy_(theta)
-        found = self._rows(len(self.grad))
-        if clip is not None and clip.per == "record":
-            self.grad.zero_()
-            self._clipped_records(clip)
-            found.copy_(self.grad)
-        elif self.keep == "latest":
-            self._mean_gradients([kept[-1] for kept in self._kept])
-            torch.mul(self.grad, 1.0 if clip is None else _shrinks(self.grad, clip), out=found)
-        else:
-            found.zero_()
-            for k in range(max(map(len, self._kept))):  # round by round, so that each is clipped by itself
-                self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
-                found += self.grad * (1.0 if clip is None else _shrinks(self.grad, clip))
-            found /= found.new_tensor([[len(kept)] for kept in self._kept])
         if clip is not None:
-            found = torch.nan_to_num_(found, nan=0.0, posinf=0.0, neginf=0.0)  # ∞ · 0: clipped to nothing
-        return found.add_(theta, alpha=model.l2) if model.l2 else found
+            return self._clipped_records(clip) if clip.per == "record" else self._clipped_rounds(clip)
+        found = self._rows(len(self.grad))
+        if self.keep == "latest":
+            self._mean_gradients([kept[-1] for kept in self._kept])
+            return found.copy_(self.grad)
+        found.zero_()
+        for k in range(max(map(len, self._kept))):
+            self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
+            found += self.grad
+        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
+
+    def _clipped_rounds(self, clip: Clip) -> Tensor:
+        """The mean of each remembered round's clipped mean gradient."""
+        each = self._rows(len(self.grad), torch.float64)
+        if self.keep == "latest":
+            self._mean_gradients([kept[-1] for kept in self._kept])
+            return clip_rows(each.copy_(self.grad), clip)
+        found = torch.zeros_like(each)
+        for k in range(max(map(len, self._kept))):  # round by round, so that each is clipped by itself
+            self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
+            found += clip_rows(each.copy_(self.grad), clip)
+        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
 
     def _mean_gradients(self, records: list[tuple[Tensor, Tensor] | None]) -> None:
         """Every learner's mean gradient over its records, in its row; 0 for who has none."""
@@ -263,8 +283,13 @@ class Fleet:
             self._replay = _Replay(self, records)
         self._replay(records)
 
-    def _clipped_records(self, clip: Clip) -> None:
-        """Each record's own gradient, clipped, then the mean; no parameter is shared between learners."""
+    def _clipped_records(self, clip: Clip) -> Tensor:
+        """Each record's own gradient, clipped, then the mean; no parameter is shared between learners.
+
+        Each record goes through the module as a batch of its own, so that one whose gradient overflows becomes 0 and
+        leaves the others as they are.
+        """
+        found = self._rows(len(self.modules), torch.float64)
         for i, module in enumerate(self.modules):
             named = dict(module.named_parameters())
             buffers = dict(module.named_buffers())
@@ -276,14 +301,13 @@ class Fleet:
             each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
             x, y = (torch.cat(each_) for each_ in zip(*self._kept[i], strict=True))
             detached = {name: p.detach() for name, p in named.items()}
-            total = torch.zeros(
-                self.model.size, dtype=torch.float64, device=x.device
-            )  # rounding must not move the mean
+            total = found[i].zero_()
             for part, target in zip(x.split(64), y.split(64), strict=True):
                 rows = torch.cat([vmap(self.model.flat)(g) for g in each(detached, part, target).values()], dim=1)
-                rows = torch.nan_to_num_(rows * _shrinks(rows, clip, len(x)), nan=0.0, posinf=0.0, neginf=0.0)
-                total += rows.sum(dim=0, dtype=torch.float64)
-            self.grad[i] = total / len(x)
+                for few in rows.split(max(1, WIDENED // self.model.size)):
+                    total += clip_rows(few.to(torch.float64, copy=True), clip).sum(dim=0)
+            total /= len(x)
+        return found
 
     @torch.no_grad()
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
@@ -314,16 +338,22 @@ class Fleet:
                 buffer.copy_(torch.from_numpy(np.array(kept[f"buffer.{name}"][i])))
 
 
-def _shrinks(rows: Tensor, clip: Clip, records: int = 1) -> Tensor:
-    """(k, 1): by how much each row is scaled back, a little more than to c: what rounding adds must stay below c, too.
+def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
+    """Rows of float64, scaled back in place to norm ≤ c in exact arithmetic; one that is not finite becomes 0.
 
-    Norms are summed in float64: over millions of coordinates, float32 finds a norm of 1 where it is 1.01. A product
-    is rounded by 2^-24, and a mean of N such by 2^-24 of c, which is N/2 times that of what one record may move it.
+    Proof. Let u = 2^-53, and N the computed norm of a row of n numbers, of norm R. Sums of n numbers in any order, the
+    squares, and the root change it by factors within 1 ± (n + 2) u, so R ≤ N (1 + (n + 3) u), and where squares
+    underflow, R ≤ N + 1e-150, which is nothing beside u c. With D = N (1 + 2 (n + 16) u), rounded twice: if D ≤ c the
+    factor is 1, nothing is rounded, and R ≤ c. Otherwise the factor is c/D, rounded once, and each product with it is
+    rounded once more, so the row's norm is at most c (1 + (n + 3) u) (1 + u)^5/(1 + 2 (n + 16) u) ≤ c. A factor is in
+    [0, 1] whatever N is: 0 where N has overflowed. Rows of narrower numbers have to be widened before: in float16 the
+    rounding of such a product alone is 2^-11 of it, and of a sum of thousands more than all of it.
     """
-    length = torch.stack([torch.linalg.vector_norm(row, clip.norm, dtype=torch.float64) for row in rows])
-    rounding = torch.finfo(rows.dtype).eps
-    allowed = clip.c * (1 - (2 + records) * rounding - 1e-9)
-    return (allowed / length[:, None].clamp_min(1e-300)).clamp_max(1.0).to(rows.dtype)
+    length = torch.linalg.vector_norm(rows, clip.norm, dim=1, keepdim=True)
+    finite = torch.isfinite(length)
+    allowed = length * (1 + 2 * (rows.shape[1] + 16) * UNIT)
+    factor = (clip.c / allowed.clamp_min(1e-150)).clamp_max(1.0)
+    return rows.masked_fill_(~finite, 0.0).mul_(factor.masked_fill_(~finite, 0.0))
 
 
 class _Replay:
