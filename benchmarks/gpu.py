@@ -23,6 +23,7 @@ from gossamer.models.images import resnet18
 from gossamer.models.torch import Fleet, NeuralNetwork
 from gossamer.privacy import Unproved, simulated
 from gossamer.records import Batch
+from gossamer.rounds import Rounds, with_ridge
 from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.kinds import kind_of
 from gossamer.simulate.matrix import matrix_rounds
@@ -92,18 +93,19 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     boundary = Unproved(noise)
     state = [algorithm.init(rows, model.start(LEARNERS, 0))]
     fleet.observe(stream.arrivals(0))
-    grad = fleet.gradient(state[0].theta).clone()
+    grad = with_ridge(fleet.gradient(state[0].theta), 0.0, state[0].theta).clone()
     given: Any = Given(grad)
     before = torch.cuda.memory_allocated()
     matrix: Any = matrix_rounds(algorithm, network, kind, noise, state[0], 0)  # type: ignore[arg-type]
     held = torch.cuda.memory_allocated() - before
 
     def round_with(memory: Any) -> None:
-        state[0] = one_round(algorithm, state[0], memory, stream, boundary, mix, rows, 500)
+        state[0] = one_round(Rounds(algorithm, rows, memory, boundary, 0.0), mix, state[0], stream.arrivals(500), 500)
 
     def whole() -> None:
         fleet.observe(stream.arrivals(500))
-        matrix(fleet.gradient(matrix.state.theta), 500)
+        point = matrix.state.theta
+        matrix(with_ridge(fleet.gradient(point), 0.0, point), 500)
 
     def update() -> None:
         matrix(grad, 500)

@@ -96,7 +96,7 @@ async def _learner(i: int, own: Pair, task: Task) -> None:
     boundary = Laplace.for_budget(100.0, horizon=float(steps), where=task.where).bind(setting)
     journal = Journal(folder / f"{i}.db", "bench", i, "", "process", rounds_kept(n, dtype, 0))
     memory = model.memory(table, "latest", np.ones(1, dtype=np.int64))
-    party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, dtype=dtype)
+    party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, ridge=0.0, dtype=dtype)
     links = Links(
         i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own, Identities(trusted),
         take=lambda arrived: node.take(arrived), hello=lambda: node.hello,

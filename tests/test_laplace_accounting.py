@@ -64,7 +64,7 @@ def test_losses_cover_every_record(history):
     bound = losses(terms, T).reshape(T + 1, 2)[:T]
     weights = np.arange(1.0, T + 1)[:, None] ** terms.exponent / terms.initial
     for k in range(0, T, 3):
-        each = sensitivities(terms.dynamics(T), terms.bound, history, k) * weights
+        each = sensitivities(terms.dynamics(T), terms.bound, terms.window, k) * weights
         covered = bound if history else np.concatenate([np.zeros((k, 2)), bound[: T - k]])
         assert (each <= covered + 1e-15).all()
 

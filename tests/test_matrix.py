@@ -13,6 +13,7 @@ import gossamer as gs
 from gossamer import decay
 from gossamer.experiments.catalogue import METHODS
 from gossamer.privacy import Unproved, simulated
+from gossamer.rounds import Rounds
 from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.matrix import RoundMatrix, matrix_rounds
 
@@ -58,7 +59,8 @@ def test_the_matrix_takes_the_engines_round(method):
     channels = [c for c, out in algorithm.emit(state, 0 * state.theta, rows, 0).items() if out.private]
     for t in range(int(NET.settles) + 3):
         grad, drawn = rng.normal(size=(10, N)), {c: rng.laplace(size=(10, N)) for c in channels}
-        state = one_round(algorithm, state, Given(grad), Given(grad), Unproved(UnitNoise(scale, drawn)), mix, rows, t)
+        rounds = Rounds(algorithm, rows, Given(grad), Unproved(UnitNoise(scale, drawn)), 0.0)
+        state = one_round(rounds, mix, state, None, t)
         x = matrix.next(t) @ np.concatenate([x, grad, *(drawn[c] for c in channels)])
         theirs = np.concatenate([getattr(state, name) for name in matrix.wide])
         np.testing.assert_allclose(x, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())

@@ -90,7 +90,7 @@ class Team:
         memory = MODEL.memory(self.stream.table, "history", np.array([self.steps]))
         self.parties[i] = Party(
             i, self.method.build(0.3), self.network, own, memory, Unproved(Noise(i)), self.journals[i],
-            size=N, steps=self.steps, late=self.late, lateness=self.late,
+            size=N, steps=self.steps, ridge=MODEL.l2, late=self.late, lateness=self.late,
         )  # fmt: skip
         self.boxes[i] = self.hub.of(i)
         self.nodes[i] = Node(self.parties[i], self.boxes[i], "run", self.journals[i].epoch, self.hook)

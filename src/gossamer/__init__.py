@@ -21,14 +21,14 @@ from gossamer.algorithms import (
     tailored_gradient_tracking,
     wang_basar,
 )
+from gossamer.checks.audit import audit
+from gossamer.checks.conformance import check_algorithm
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import decay, geometric
 from gossamer.simulate import Record, simulate
-from gossamer.simulate.audit import audit
-from gossamer.simulate.conformance import check_algorithm
 from gossamer.types import GossamerError
 from gossamer.version import __version__
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
-from gossamer.privacy import Setting
+from gossamer.privacy import Setting, rounding_of
 from gossamer.records import Table
-from gossamer.types import Dynamics, GossamerError
+from gossamer.types import Dynamics, GossamerError, Rounding
 
 
 def setting_for(
@@ -37,18 +40,37 @@ def setting_for(
             raise GossamerError(f"no sensitivity recursion is known for {algorithm.name}: use noise at the source.")
         return algorithm.dynamics(rows[k], network.own_weights(rounds)[:, learners[k]])
 
+    known: dict[int, Rounding] = {}
+
+    def rounding(k: int, rounds: int) -> Rounding:
+        if k not in known or len(known[k].of_states) < rounds:
+            about = dynamics(k, 1)
+            z = network.own_weights(rounds)[:, learners[k]]
+            known[k] = rounding_of(algorithm, rows[k], z, list(about.channels), about.after)
+        return Rounding(*(errors[:rounds] for errors in known[k]))
+
     bounded: Any = model
+    most = max(int(n) for n in per_round)
     return Setting(
         learners=len(rows),
         coordinates=size,
         steps=steps,
-        history=gradient == "history",
+        window=window_of(model, gradient),
         records=[int(n) for n in per_round],
         per_round=model.clip is not None and model.clip.per == "round",
-        reach=lambda norm: bounded.reach(table.bounds, 1 if norm == 1 else 2),
+        reach=lambda norm: bounded.reach(table.bounds, 1 if norm == 1 else 2, columns=table.columns, records=most),
         ridge=model.l2,
         dynamics=dynamics,
+        rounding=rounding,
         settles=network.settles,
-        step_exponent=dynamics(0, 1).v if algorithm.dynamics is not None else None,
+        step_exponent=None if algorithm.dynamics is None else algorithm.dynamics(rows[0], np.ones(1)).v,
         read_once=read_once,
     )
+
+
+def window_of(model: Model, gradient: Gradient) -> float:
+    """How many rounds' records a gradient is the mean of; networks remember some, linear models all."""
+    if gradient == "latest":
+        return 1.0
+    remember = getattr(model, "remember", None)
+    return math.inf if remember is None else float(remember)

@@ -51,6 +51,17 @@ class Out(NamedTuple):
     private: bool
 
 
+class Rounding(NamedTuple):
+    """How far float64 moves one learner's new state from what the equations give, at most, in every coordinate.
+
+    In round t by of_states[t] · S + of_gradient[t] · Γ, where no number of its state, and none that it received, is
+    larger than S, and none of its gradient larger than Γ. See gossamer.privacy.rounding.
+    """
+
+    of_states: Array  # (T,)
+    of_gradient: Array  # (T,)
+
+
 class Dynamics(NamedTuple):
     """How differences between two neighbouring runs of one learner travel through an algorithm, T rounds long.
 

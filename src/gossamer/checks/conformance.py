@@ -13,23 +13,23 @@ The mixing here is written from the equations, apart from the engine's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.checks.climb import worst_found
+from gossamer.checks.finding import Finding, says, within
+from gossamer.checks.travel import WIDTH, received, travel_findings
+from gossamer.checks.worlds import Case
 from gossamer.models import LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
-from gossamer.privacy.audit import Finding
 from gossamer.privacy.forever import is_settled
 from gossamer.schedules import decay
-from gossamer.simulate.audit import audit
 from gossamer.types import Array, GossamerError, Out
 
-WIDTH = 3
 CLOSE = 0.05  # of the learners' spread: how near the documented limit a run must come
 REPLAYS: tuple[tuple[Any, Any], ...] = (
     (Laplace(decay(1.0, 0.6)), "history"),
@@ -63,7 +63,7 @@ def check_algorithm(
     findings += [_refusal(k, build) for k, build in enumerate(violations)]
     findings.append(_power(algorithm, net))
     if algorithm.dynamics is not None and findings[-1].holds:
-        findings += [_travel(algorithm, net, i, start) for i in _extremes(net) for start in (0, _late(net))]
+        findings += travel_findings(algorithm, net)
     if all(finding.holds for finding in findings):
         findings += list(_privacy(algorithm, net))
     if not all(finding.holds for finding in findings):
@@ -76,21 +76,7 @@ def _failed(algorithm: Algorithm, findings: list[Finding]) -> GossamerError:
     return GossamerError(f"{algorithm.name} does not conform: {said}.")
 
 
-def _says(check: str, wrong: str) -> Finding:
-    return Finding(f"{check}: {wrong}" if wrong else check, float(bool(wrong)), 0.0, not wrong)
-
-
 # -- a little engine of its own --------------------------------------------------------------------------------------
-
-
-def _received(out: dict[str, Out], net: Network) -> dict[str, Array]:
-    """got_i = Σ_{j≠i} W_ij sent_j, written out."""
-    got = {}
-    for channel, sent in out.items():
-        weights = np.array(getattr(net, sent.over) if net.m <= 128 else getattr(net, sent.over).toarray())
-        np.fill_diagonal(weights, 0.0)
-        got[channel] = weights @ sent.value
-    return got
 
 
 def _start(algorithm: Algorithm, net: Network, seed: int = 0) -> tuple[Any, Any, np.random.Generator]:
@@ -105,7 +91,7 @@ def _rounds(algorithm: Algorithm, net: Network, count: int) -> Iterator[tuple[An
     for t in range(count):
         grad = rng.normal(size=(net.m, WIDTH))
         out = algorithm.emit(state, grad, rows, t)
-        got = _received(out, net)
+        got = received(out, net)
         yield state, grad, out, got, t
         state = algorithm.step(state, got, grad, rows, t)
 
@@ -118,22 +104,22 @@ def _form(algorithm: Algorithm, net: Network) -> Finding:
     try:
         state, rows, rng = _start(algorithm, net)
         if getattr(state, "theta", np.empty(0)).shape != (net.m, WIDTH):
-            return _says(check, "init() must give a state with a field theta of shape (learners, coordinates)")
+            return says(check, "init() must give a state with a field theta of shape (learners, coordinates)")
         grad = rng.normal(size=(net.m, WIDTH))
         out = algorithm.emit(state, grad, rows, 0)
         for channel, sent in out.items():
             if sent.over not in algorithm.mixes:
-                return _says(check, f"channel {channel!r} goes over {sent.over}, which is not in mixes")
+                return says(check, f"channel {channel!r} goes over {sent.over}, which is not in mixes")
             if sent.value.ndim != 2 or len(sent.value) != net.m:
-                return _says(check, f"channel {channel!r} must send one row for each learner")
-        after = algorithm.step(state, _received(out, net), grad, rows, 0)
+                return says(check, f"channel {channel!r} must send one row for each learner")
+        after = algorithm.step(state, received(out, net), grad, rows, 0)
         if type(after) is not type(state) or [a.shape for a in after] != [a.shape for a in state]:
-            return _says(check, "step() must give a state of the same type and shapes as it got")
+            return says(check, "step() must give a state of the same type and shapes as it got")
         if not all(np.isfinite(a).all() for a in after):
-            return _says(check, "step() gave numbers that are not finite; does mixes name all matrices it uses?")
+            return says(check, "step() gave numbers that are not finite; does mixes name all matrices it uses?")
     except Exception as error:  # a newcomer's mistakes come as anything
-        return _says(check, f"{type(error).__name__}: {error}")
-    return _says(check, "")
+        return says(check, f"{type(error).__name__}: {error}")
+    return says(check, "")
 
 
 def _purity(algorithm: Algorithm, net: Network) -> Finding:
@@ -145,12 +131,12 @@ def _purity(algorithm: Algorithm, net: Network) -> Finding:
             again = algorithm.emit(state, grad, rows, t)
             one, other = (algorithm.step(state, got, grad, rows, t) for _ in range(2))
         except ValueError as error:  # numpy's answer to writing to what is read-only
-            return _says("purity", f"emit() or step() changes its arguments ({error})")
+            return says("purity", f"emit() or step() changes its arguments ({error})")
         if any(not np.array_equal(out[c].value, again[c].value) for c in out):
-            return _says("purity", "emit() gives another answer when asked again")
+            return says("purity", "emit() gives another answer when asked again")
         if any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True)):
-            return _says("purity", "step() gives another answer when asked again")
-    return _says("purity", "")
+            return says("purity", "step() gives another answer when asked again")
+    return says("purity", "")
 
 
 def _blocks(algorithm: Algorithm, net: Network) -> Finding:
@@ -203,7 +189,7 @@ def _limit(algorithm: Algorithm, net: Network, rounds: int) -> Finding:
         for t in range(rounds):
             grad = curvature * (algorithm.point(state) - centre)
             out = algorithm.emit(state, grad, rows, t)
-            got = _received(out, net) if weights is None else {c: weights[o.over] @ o.value for c, o in out.items()}
+            got = received(out, net) if weights is None else {c: weights[o.over] @ o.value for c, o in out.items()}
             state = algorithm.step(state, got, grad, rows, t)
     error = float(np.linalg.norm(state.theta - optimum, axis=1).max()) / spread
     point = "argmin Σ f_i" if algorithm.weights is None else "its documented, weighted optimum"
@@ -214,8 +200,8 @@ def _refusal(k: int, build: Callable[[], Algorithm]) -> Finding:
     try:
         build()
     except GossamerError:
-        return _says(f"refusal of violation {k}", "")
-    return _says(f"refusal of violation {k}", "it was accepted")
+        return says(f"refusal of violation {k}", "")
+    return says(f"refusal of violation {k}", "it was accepted")
 
 
 def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
@@ -223,91 +209,24 @@ def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
     for mechanism, gradient in REPLAYS:
         if algorithm.dynamics is None and mechanism.where == "messages":
             continue
-        for finding in audit(algorithm, net, model, mechanism, gradient, rounds=8, learners=(net.m // 2,)):
-            if "replayed" in finding.check:
-                where = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}"
-                yield finding._replace(check=f"{where}: {finding.check}")
-
-
-def _late(net: Network) -> int:
-    """A round after which mixing has settled."""
-    return int(min(net.settles, 300)) + 20
-
-
-def _travel(algorithm: Algorithm, net: Network, i: int, start: int, rounds: int = 12, tries: int = 12) -> Finding:
-    """Differences of one learner's gradients, of any size and sign, against A and b, message by message.
-
-    Two copies of learner i receive the same and differ in their gradients by ±d_t. What they send may differ by no more
-    than x_t, x_{t+1} = A_t x_t + b_t |d_t|, and not at all where nothing is noised. Any model's gradients are such d_t.
-    """
-    assert algorithm.dynamics is not None
-    rng = np.random.default_rng(start)
-    rows = net.rows([i], algorithm.mixes)
-    dynamics = algorithm.dynamics(rows, net.own_weights(start + rounds + 1)[:, i])
-    begin, public = _without_data(algorithm, net, i, start, rounds)
-    check, worst = f"privacy, dynamics of learner {i} from round {start}", 0.0
-    for attempt in range(tries):
-        signs = np.ones(rounds) if attempt == 0 else rng.choice([-1.0, 0.0, 1.0], size=rounds)
-        signs[0] = 1.0
-        sizes = signs * (1e6 if attempt % 3 == 2 else 1.0)
-        one = other = begin
-        x = np.zeros(dynamics.b.shape[1])
-        for k, d in enumerate(sizes):
-            t, grad = start + k, rng.normal(size=(1, WIDTH))
-            shifted = grad + d * np.eye(1, WIDTH)
-            sent, also = (algorithm.emit(s, g, rows, t) for s, g in ((one, grad), (other, shifted)))
-            after = dynamics.A[t] @ x + dynamics.b[t] * abs(d)
-            for channel, out in sent.items():
-                apart = float(np.abs(out.value - also[channel].value).sum())
-                if not out.private and apart:
-                    return _says(check, f"channel {channel!r} is sent without noise and depends on data")
-                if out.private and channel not in dynamics.channels:
-                    return _says(check, f"channel {channel!r} is private and dynamics() does not name it")
-                if out.private:
-                    bound = (after if channel in dynamics.after else x)[dynamics.channels[channel]]
-                    slack = 1e-9 * (abs(out.value).sum() + abs(also[channel].value).sum() + 1e-300)
-                    worst = max(worst, (apart - slack) / bound if bound > 0 else math.inf if apart > slack else 0.0)
-            noise = rng.normal(size=(1, WIDTH))
-            got = {c: noise if o.private else public[k][c] for c, o in sent.items()}
-            one, other = algorithm.step(one, got, grad, rows, t), algorithm.step(other, got, shifted, rows, t)
-            x = after
-    return Finding(f"{check}: largest difference over its bound", worst, 1.0, worst <= 1 + 1e-6)
-
-
-def _without_data(
-    algorithm: Algorithm, net: Network, i: int, start: int, rounds: int
-) -> tuple[Any, list[dict[str, Array]]]:
-    """Learner i's state at round `start` where all gradients were 0, and what it receives in public from then on."""
-    rows = net.rows(mixes=algorithm.mixes)
-    zero = np.zeros((net.m, WIDTH))
-    state, found, begin = algorithm.init(rows, zero), [], None
-    for t in range(start + rounds):
-        if t == start:
-            begin = type(state)(*(a[[i]] for a in state))
-        out = algorithm.emit(state, zero, rows, t)
-        got = _received(out, net)
-        if t >= start:
-            found.append({c: got[c][[i]] for c, o in out.items() if not o.private})
-        state = algorithm.step(state, got, zero, rows, t)
-    return begin, found
-
-
-def _extremes(net: Network) -> list[int]:
-    """The least and the best heard, and one between."""
-    return sorted({int(net.perron.argmin()), int(net.perron.argmax()), net.m // 2})
+        case = Case(algorithm, net, model, mechanism, gradient, rounds=8)
+        losses = worst_found(case, tries=4, climbs=20).losses / case.claims
+        i = int(losses.argmax())
+        name = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}: replayed loss of learner {i}, of the claim"
+        yield within(name, float(losses[i]), 1.0)
 
 
 def _power(algorithm: Algorithm, net: Network) -> Finding:
     """Whether A and b go with time as `v` says: budgets for ever are proved from that."""
     check = "privacy, for ever"
     if algorithm.dynamics is None or not np.isfinite(net.settles):
-        return _says(check, "")
+        return says(check, "")
     rows = net.rows([0], algorithm.mixes)
     found = algorithm.dynamics(rows, net.own_weights(4 * int(net.settles) + 64)[:, 0])
     if not found.channels:
-        return _says(check, "dynamics() names no channel")
+        return says(check, "dynamics() names no channel")
     settled = found.v is None or is_settled(found, found.v)
-    return _says(check, "" if settled else "A is not constant or b not ∝ (t+1)^-v in the end: give v=None")
+    return says(check, "" if settled else "A is not constant or b not ∝ (t+1)^-v in the end: give v=None")
 
 
 def _gap(a: Array, b: Array) -> float:

@@ -196,7 +196,7 @@ def _learner(
 
 
 def _theorem4(i: int, terms: Terms, network: Network, step: Decay, setting: Setting, steps: int) -> float | None:
-    if terms.law != "laplace" or terms.where != "messages" or not terms.history:
+    if terms.law != "laplace" or terms.where != "messages" or terms.window < math.inf:
         return None
     scale = np.arange(1.0, steps + 2)[:, None] ** terms.exponent / terms.initial
     gamma = 1 - network.spectral_gap
@@ -275,7 +275,6 @@ def _curves(ledgers: list[Accountant], steps: int) -> tuple[Any, list[Any]]:
         gaussian = ledger.terms.law == "gaussian"
         pure = np.full(len(rounds), math.inf) if gaussian else curve(ledger.terms, rounds, False)
         squares = curve(ledger.terms, rounds, True) if gaussian else np.full(len(rounds), math.inf)
-        charge = [ledger.terms.surcharge(int(t)) for t in rounds]
-        both = zip(pure, squares, charge, strict=True)
-        curves.append(np.array([epsilon_of(ledger.terms, p, q, ledger.delta, c) for p, q, c in both]))
+        both = zip(pure, squares, rounds, strict=True)
+        curves.append(np.array([epsilon_of(ledger.terms, p, q, ledger.delta, int(t)) for p, q, t in both]))
     return rounds, curves

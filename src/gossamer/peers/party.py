@@ -22,15 +22,15 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
-from gossamer.peers.mixing import add_scaled, all_within
+from gossamer.peers.mixing import add_scaled
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, packed, parts_of
 from gossamer.privacy import Boundary
 from gossamer.records import Batch
+from gossamer.rounds import Rounds
 from gossamer.types import Array, GossamerError, Matrix
 
 Payload = bytes | bytearray | memoryview
-BOUND = 1e100  # no state that learns comes near it
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
 
@@ -68,6 +68,7 @@ def rounds_kept(size: int, dtype: Dtype, lateness: int) -> int:
 class Party:
     """Learner i of a run; `feed` brings its own records alone, `size` is how many parameters there are.
 
+    ridge      the model's l2
     late       for how many rounds in a row it may go on without a neighbour, with that one's last message
     lateness   the most that anybody in the run may: how far ahead senders can be
     """
@@ -84,6 +85,7 @@ class Party:
         *,
         size: int,
         steps: int,
+        ridge: float,
         dtype: Dtype = "f8",
         late: int = 0,
         lateness: int = 0,
@@ -93,6 +95,7 @@ class Party:
         self._boundary: Any = boundary
         self._journal = journal
         self._rows = network.rows([i], algorithm.mixes)
+        self._rounds = Rounds(algorithm, self._rows, memory, boundary, ridge, finite=True)
         self._public = PublicValues(algorithm, network)
         self._weights: dict[Matrix, dict[int, float]] = {over: _row(network, over, i) for over in algorithm.mixes}
         self.hears = sorted({j for row in self._weights.values() for j in row})
@@ -114,7 +117,7 @@ class Party:
 
     def _start(self) -> None:
         now = self._journal.latest()
-        state = self._algorithm.init(self._rows, np.zeros((1, self.size)))
+        state = self._rounds.start(self._algorithm.init(self._rows, np.zeros((1, self.size))))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
             self._outbox: dict[int, dict[str, list[bytes]]] = {}
@@ -150,12 +153,8 @@ class Party:
         payloads: dict[str, bytes] = {}
         gradient = np.zeros((1, self.size))
         if t < self.steps:
-            self._memory.observe(self.feed.arrivals(t))
-            self._boundary.charge(t)
-            gradient = self._boundary.gradient(t, self._memory.gradient(self._algorithm.point(state)))
-            for channel, out in self._algorithm.emit(state, gradient, self._rows, t).items():
-                value = self._boundary.release(channel, t, out.value) if out.private else out.value
-                payloads[channel] = encoded(value, self.dtype)
+            gradient, sent = self._rounds.send(state, self.feed.arrivals(t), t)
+            payloads = {channel: encoded(out.value, self.dtype) for channel, out in sent.items()}
         kept = state._asdict() | self._boundary.kept(t + 1)
         read = self.feed.read(min(t, self.steps - 1))
         used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
@@ -294,11 +293,8 @@ class Party:
             for j, weight in self._weights[over].items():
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
             got[channel] = total
-        after = self._algorithm.step(self.state, got, self._gradient, self._rows, t)
-        # Whatever neighbours send, no record's gradient may overflow: whether it does would tell of the record. Cutting
-        # off moves no two states apart.
-        if not all(all_within(part.ravel(), BOUND) for part in after):
-            after = type(after)(*(np.clip(np.nan_to_num(part), -BOUND, BOUND) for part in after))
+        private = [channel for channel in got if self._public.width(t, channel) is None]
+        after = self._rounds.receive(self.state, self._gradient, got, private, t)
         for j in self.hears:
             self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
             if j not in absent:

@@ -76,7 +76,7 @@ class Learner:
         if data.format == "parquet":
             raise GossamerError("[data] path = '-' with format = 'parquet': standard input brings CSV or JSONL.")
         spool = self.plan.path(f"records.{data.format}")
-        self._spool = Spool(sys.stdin.buffer, spool, self.plan.config.party.durability == "power")
+        self._spool = Spool(sys.stdin.buffer, spool, data.format, self.plan.config.party.durability == "power")
         return Records(spool, data.format, schema, per_round, follow=True)
 
     def _check_rounds(self) -> None:
@@ -150,6 +150,8 @@ class Learner:
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
         while not self.feed.here(0) and not stop.is_set():
+            if self._spool is not None:
+                self._spool.check()
             self._status("waiting for records")
             await _sleep(stop, TICK)
         return not stop.is_set()
@@ -167,6 +169,7 @@ class Learner:
             self.journal,
             size=self.size,
             steps=run.steps,
+            ridge=self.model.l2,
             dtype=run.numbers,
             late=self.plan.config.party.late,
             lateness=run.lateness,

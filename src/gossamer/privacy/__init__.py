@@ -4,6 +4,7 @@ from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.base import Boundary, Privacy
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
 from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
+from gossamer.privacy.rounding import noised_fields, rounding_of
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
 from gossamer.privacy.unproved import Unproved
@@ -23,6 +24,8 @@ __all__ = [
     "exact_gaussian",
     "exact_laplace",
     "lemma2_constant",
+    "noised_fields",
+    "rounding_of",
     "simulated",
     "theorem4",
 ]

@@ -21,15 +21,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gossamer.privacy.exact import SURCHARGE
+from gossamer.privacy.exact import SHAPE_SURCHARGE, SURCHARGE
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
 from gossamer.privacy.laplace import epsilon_composed, epsilon_single
-from gossamer.privacy.recursion import GradientBound, losses_by_lag, sensitivities, worst_case
-from gossamer.types import Array, Dynamics, GossamerError
+from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
+from gossamer.privacy.rounding import FAR as LARGEST_STATE
+from gossamer.privacy.rounding import UNIT
+from gossamer.types import Array, Dynamics, GossamerError, Rounding
 
 Law = Literal["laplace", "gaussian"]
 Where = Literal["messages", "source"]
+SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
 FAR = 2**17  # rounds computed before the tail is proved
 MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic
 
@@ -41,21 +44,28 @@ class Terms:
     law: Law
     where: Where
     bound: GradientBound  # in L1 for Laplace, in L2 for Gaussian
-    history: bool
+    window: float  # rounds whose records the gradient is the mean of: 1 the latest, ∞ all
     dynamics: Callable[[int], Dynamics]  # of so many rounds
     settles: float  # from which round on the dynamics are constant but for the step
     initial: float  # noise scale ν0, or standard deviation σ0
     exponent: float  # ς: the scale falls as (t+1)^-ς
     coordinates: int  # of each message
     ratio: float = 1.0  # and by this factor from round to round
+    records_in_round: int = 1  # that a mean is taken of, whatever adjacency is
+    rounding: Callable[[int], Rounding] | None = None  # of so many rounds; None: exact numbers, which no computer has
 
     def digest(self) -> str:
         """A fingerprint of what costs follow from: the bounds and, over the first rounds, the dynamics."""
         dynamics = self.dynamics(64)
-        numbers = [self.bound, self.history, self.settles, self.coordinates, dynamics.v, dynamics.point]
+        numbers = [self.bound, self.window, self.settles, self.coordinates, dynamics.v, dynamics.point]
         numbers += [sorted(dynamics.channels.items()), sorted(dynamics.after)]
         parts = [repr(numbers).encode(), np.ascontiguousarray(dynamics.A).tobytes(), dynamics.b.tobytes()]
+        parts += [] if self.rounding is None else [errors.tobytes() for errors in self.rounding(64)]
         return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
+
+    def mean_error(self, rounds: Any) -> Any:
+        """How far rounding moves the mean over so many rounds' records; see gossamer.models.bounds.mean_error."""
+        return (rounds * self.records_in_round + 4) * UNIT * self.bound.c
 
     def scale(self, t: int) -> float:
         return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
@@ -64,10 +74,18 @@ class Terms:
     def channels(self) -> int:
         return len(self.dynamics(1).channels) if self.where == "messages" else 1
 
+    def messages(self, rounds: int) -> int:
+        """How many noised values one record can be seen in; at the source it is one."""
+        return rounds * self.channels if self.where == "messages" else min(rounds, 1)
+
     def surcharge(self, rounds: int) -> float:
-        """For putting values on the grid; at the source each record meets it once."""
-        each = self.coordinates * SURCHARGE
-        return each * (rounds * self.channels if self.where == "messages" else min(rounds, 1))
+        """What goes onto ε for the grid; see gossamer.privacy.exact."""
+        each = SURCHARGE if self.law == "laplace" else SHAPE_SURCHARGE
+        return each * self.coordinates * self.messages(rounds)
+
+    def grid_shift(self, rounds: int) -> float:
+        """What goes onto μ of Gaussian noise for the grid: √n steps of it in each message, added up as squares are."""
+        return SURCHARGE * math.sqrt(self.coordinates * self.messages(rounds))
 
 
 def total(terms: Terms, rounds: int, squared: bool) -> float:
@@ -75,11 +93,13 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
     if rounds == 0:
         return 0.0
     if terms.where == "source":
-        dearest = float(_inverse_scale(terms, rounds)[[0, -1] if terms.ratio == 1 else slice(None)].max())
-        loss = 2 * terms.bound.c / terms.bound.records * dearest
+        ends = np.array([0.0, rounds - 1.0])  # scales go one way with time
+        dearest = float(_inverse_scale_at(terms, ends if terms.ratio == 1 else np.arange(float(rounds))).max())
+        loss: float = (2 * terms.bound.c / terms.bound.records + 2 * terms.mean_error(1.0)) * dearest * SAFE
         return loss * loss if squared else loss
     dynamics, weights = _horizon(terms, rounds)
-    return worst_case(dynamics, terms.bound, weights, history=terms.history, squared=squared)
+    slack = rounding_slack(terms, dynamics)
+    return SAFE * worst_case(dynamics, terms.bound, weights, window=terms.window, squared=squared, slack=slack)
 
 
 def total_for_ever(terms: Terms, squared: bool) -> float:
@@ -95,17 +115,18 @@ def total_for_ever(terms: Terms, squared: bool) -> float:
     sent = np.isin(np.arange(d), list(dynamics.channels.values()))
     initial = np.where(sent, terms.initial, math.inf)
     exponent = np.where(sent, terms.exponent, -math.inf) if not sent.all() else np.full(d, terms.exponent)
-    return worst_case_for_ever(dynamics, terms.bound, initial, exponent, history=terms.history, squared=squared)
+    whole = worst_case_for_ever(dynamics, terms.bound, initial, exponent, window=terms.window, squared=squared)
+    return SAFE * whole
 
 
 def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
     """total() at each of the given, rising numbers of rounds."""
-    if terms.where == "messages" and terms.history:
+    if terms.where == "messages" and math.isinf(terms.window):
         dynamics, weights = _horizon(terms, int(rounds[-1]))
-        each = sensitivities(dynamics, terms.bound, True) * weights
+        each = sensitivities(dynamics, terms.bound, terms.window, 0, rounding_slack(terms, dynamics)) * weights
         for component in (dynamics.channels[channel] for channel in dynamics.after):
             each[:-1, component] = each[1:, component]  # what x_{t+1} costs is paid in round t
-        sums = np.concatenate([[0.0], np.cumsum((each**2 if squared else each).sum(axis=1))])
+        sums = SAFE * np.concatenate([[0.0], np.cumsum((each**2 if squared else each).sum(axis=1))])
         return np.asarray(sums[rounds.astype(int)])
     return np.array([total(terms, int(t), squared) for t in rounds])
 
@@ -120,27 +141,56 @@ def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array]:
     return dynamics, weights
 
 
+def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
+    """What float64 adds to the recursion, in the norm of the noise, where no state is beyond `LARGEST_STATE` scales.
+
+    Two runs round differently, so everything counts twice. Of a record's gradient it is the model's own bound; of the
+    mean, mean_error; of the ridge, the product r θ and the sum; of emit and step, `Terms.rounding`, an error of each
+    coordinate, of which n make an error of n times that in L1 and √n times in L2.
+    """
+    if terms.rounding is None:
+        return no_slack(dynamics)
+    bound, T = terms.bound, len(dynamics.b)
+    rounding = terms.rounding(T)
+    with np.errstate(divide="ignore"):
+        size = LARGEST_STATE / _inverse_scale(terms, T)
+    of_norm = terms.coordinates if terms.law == "laplace" else math.sqrt(terms.coordinates)
+    of_record = bound.error + bound.error_per_size * size
+    of_ridge = UNIT * (bound.c + 3 * bound.ridge * of_norm * size) if bound.ridge else 0 * size
+    of_mean = terms.mean_error(np.minimum(np.arange(1.0, T + 1), terms.window))
+    of_states = rounding.of_states * of_norm * size
+    of_gradient = rounding.of_gradient * (bound.c + bound.ridge * of_norm * size)
+    extra = dynamics.b * (of_mean + of_ridge)[:, None] + (of_states + of_gradient)[:, None]
+    return Slack(2 * of_record, 2 * extra)
+
+
 def _inverse_scale(terms: Terms, rounds: int) -> Array:
-    t = np.arange(float(rounds))
-    return np.asarray((t + 1) ** terms.exponent / (terms.initial * terms.ratio**t))
+    return _inverse_scale_at(terms, np.arange(float(rounds)))
+
+
+def _inverse_scale_at(terms: Terms, t: Array) -> Array:
+    with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
+        return np.asarray((t + 1) ** terms.exponent / (terms.initial * terms.ratio**t))
 
 
 def losses(terms: Terms, rounds: int) -> Array | None:
     """Every message's sensitivity/ν, for a record that is worst in each; None where that is too much to work out."""
     if terms.where == "source":
         return np.array([total(terms, rounds, squared=False)])
-    if not terms.history and rounds > MOST_BY_LAG:
+    if not math.isinf(terms.window) and rounds > MOST_BY_LAG:
         return None
     dynamics, weights = _horizon(terms, rounds)
-    if not terms.history:
-        return losses_by_lag(dynamics, terms.bound, weights).ravel()
-    return np.asarray(sensitivities(dynamics, terms.bound, True) * weights).ravel()
+    slack = rounding_slack(terms, dynamics)
+    if not math.isinf(terms.window):
+        return SAFE * losses_by_lag(dynamics, terms.bound, weights, terms.window, slack).ravel()
+    return np.asarray(SAFE * sensitivities(dynamics, terms.bound, terms.window, 0, slack) * weights).ravel()
 
 
-def epsilon_of(terms: Terms, pure: float, squares: float, delta: float, surcharge: float) -> float:
-    """ε at δ from the two totals."""
+def epsilon_of(terms: Terms, pure: float, squares: float, delta: float, rounds: int) -> float:
+    """ε at δ from the two totals, with what the grid of so many rounds' messages costs."""
+    surcharge = terms.surcharge(rounds)
     if terms.law == "gaussian":
-        return epsilon_exact(math.sqrt(squares), delta) + surcharge
+        return epsilon_exact(math.sqrt(squares) + terms.grid_shift(rounds), delta) + surcharge
     return min(pure, epsilon_zcdp(math.sqrt(squares), delta) if delta > 0 else math.inf) + surcharge
 
 
@@ -206,7 +256,7 @@ class Accountant:
             return math.inf
         pure = math.inf if gaussian else total(self.terms, rounds, squared=False)
         squares = total(self.terms, rounds, squared=True) if gaussian or delta > 0 else math.inf
-        simple = epsilon_of(self.terms, pure, squares, delta, self.terms.surcharge(rounds))
+        simple = epsilon_of(self.terms, pure, squares, delta, rounds)
         return simple if gaussian or delta <= 0 else min(simple, self._by_losses(rounds, delta))
 
     def _by_losses(self, rounds: int, delta: float) -> float:
@@ -220,15 +270,15 @@ class Accountant:
     def epsilon_for_ever(self, delta: float = 0.0) -> float:
         """ε if the run never ends, proved, or ∞.
 
-        The grid's surcharge is not in it: it comes to 2^-39 per coordinate and message as they are sent, 4e-4 in a
-        million rounds of 100 coordinates on two channels, and is charged by step().
+        What the grid and rounding cost is not in it, because it grows without end, if slowly: about 1e-7 a round with
+        100 coordinates on two channels. step() charges it, and a learner whose budget it uses up stops.
         """
         gaussian = self.terms.law == "gaussian"
         if gaussian and delta <= 0:
             return math.inf
         pure = math.inf if gaussian else total_for_ever(self.terms, squared=False)
         squares = total_for_ever(self.terms, squared=True) if gaussian or delta > 0 else math.inf
-        return epsilon_of(self.terms, pure, squares, delta, 0.0)
+        return max(epsilon_of(self.terms, pure, squares, delta, 0), self.get_epsilon(delta))
 
     def remaining(self) -> float:
         """What is left of the budget."""

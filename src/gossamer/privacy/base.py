@@ -9,7 +9,10 @@ from gossamer.types import Array
 
 
 class Privacy(Protocol):
-    """Draws the noise that is added to what learners send on a channel in a round, once."""
+    """Draws the noise that is added to what learners send on a channel in a round, once.
+
+    An object of one's own makes no claim: whatever it says of itself, a run with it is recorded as not private.
+    """
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array: ...
 
@@ -29,6 +32,14 @@ class Boundary(Protocol):
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What leaves the learners on a private channel."""
+        ...
+
+    def take(self, t: int, got: Array) -> Array:
+        """What a learner may use of a sum that it received in round t on a private channel."""
+        ...
+
+    def hold(self, t: int, state: Array) -> Array:
+        """What a learner keeps, for round t, of a part of its state that holds parameters."""
         ...
 
     def kept(self, t: int) -> dict[str, Array]:

@@ -18,9 +18,10 @@ exp(−2^−40).
 
 **What is charged.** Rounding to the grid moves each coordinate by at most half a step, and dividing by g in float64
 by a quarter more while |x| < 2^12 · scale (which is checked): two neighbouring inputs end at most 1.5 steps further
-apart per coordinate. We charge n · 2^−39 a message, two steps, which also covers that a second tie of 128 equal bits
-is decided by a coin, and, for the Gaussian's exact composition, that discrete and continuous laws differ by a factor
-of 1 ± 2^−60.
+apart per coordinate. For Laplace noise we charge n · 2^−39 a message, two steps, which also covers that a second tie
+of 128 equal bits is decided by a coin. For Gaussian noise a message's shift grows by two steps in each coordinate,
+which is √n · 2^−39 of σ in L2 and goes onto its μ; and ε grows by n · 2^−58, because discrete and continuous laws
+differ by a factor of 1 ± 2^−60.
 
 Words come from AES-256 in counter mode under a key from the operating system, a new one in every process, forks
 included.
@@ -43,7 +44,8 @@ from gossamer.types import Array, GossamerError
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
-SURCHARGE = 2.0**-39  # ε per coordinate and message, for putting values on the grid
+SURCHARGE = 2.0**-39  # noise scales by which a coordinate may move when it is put on the grid, beside another's
+SHAPE_SURCHARGE = 2.0**-58  # ε per coordinate and message of Gaussian noise, for being discrete
 BUFFER = 1 << 15  # words drawn at a time; they stay in the cache
 RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
 

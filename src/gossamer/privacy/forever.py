@@ -27,27 +27,29 @@ import math
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from gossamer.privacy.recursion import GradientBound, backward, charges, sensitivities
+from gossamer.privacy.recursion import GradientBound, charges, costs_to_go, sensitivities
 from gossamer.types import Array, Dynamics
 
 
 def worst_case_for_ever(
-    dynamics: Dynamics, bound: GradientBound, initial: Array, exponent: Array, *, history: bool, squared: bool
+    dynamics: Dynamics, bound: GradientBound, initial: Array, exponent: Array, *, window: float, squared: bool
 ) -> float:
     """The largest sum of charges without a horizon; weights are (t+1)^exponent / initial in each component of x.
 
-    `dynamics` has to reach beyond the round at which the graph's mixing settles.
+    `dynamics` has to reach beyond the round at which the graph's mixing settles. Rounding is not in it: it is charged
+    as rounds are sent. A window of several rounds, but not of all, is not proved.
     """
     v, T = dynamics.v, len(dynamics.b) - 1
-    if v is None or v < 0 or not math.isfinite(bound.L):
+    if v is None or v < 0 or not math.isfinite(bound.L) or 1 < window < math.inf:
         return math.inf
     if not is_settled(dynamics, v):
         return math.inf
     slope = bound.L + bound.ridge
     M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * slope
     part = Dynamics(dynamics.A[:T], dynamics.b[:T], v, dynamics.point, dynamics.channels)
-    weights = (np.arange(1, T + 1)[:, None]) ** exponent / initial
-    if history:
+    with np.errstate(over="ignore"):  # what overflows is ∞, and proves nothing
+        weights = (np.arange(1.0, T + 1)[:, None]) ** exponent / initial
+    if math.isinf(window):
         return _history(part, dynamics, bound, M, weights, initial, exponent, squared)
     return _latest(part, dynamics, bound, M, weights, slope, squared, initial, exponent)
 
@@ -80,7 +82,7 @@ def _history(
     powers = (2 if squared else 1) * (1 + v - exponent)
     if _radius(M) >= q or (powers <= 1).any():
         return math.inf
-    x = sensitivities(dynamics, bound, True)
+    x = sensitivities(dynamics, bound, math.inf)
     if not np.isfinite(x).all():
         return math.inf
     beta = dynamics.b[T] * (T + 1) ** v * 2 * bound.c / bound.records
@@ -108,6 +110,8 @@ def _latest(
         return math.inf
     g = max(1.0, ((T + 2) / (T + 1)) ** top)
     w = (T + 1) ** (exponent - top) / initial
+    if not np.isfinite(w**2).all() or not np.isfinite(weights).all():
+        return math.inf
     d = len(M)
     last = np.zeros((d + 1, d + 1))
     if squared:
@@ -115,7 +119,10 @@ def _latest(
     else:
         last[d, :d] = (T + 1) ** top * np.linalg.solve(np.eye(d) - g * M.T, w)
     impulse = 2 * bound.c / bound.records
-    bounds = backward(part.A, part.b, part.point, slope, 0.0, impulse, weights, squared, last)
+    nothing = np.zeros(part.b.shape)
+    P = costs_to_go(part.A, part.b, part.point, slope, nothing[:, 0], nothing, weights, squared, last)
+    first = np.column_stack([part.b * impulse, np.ones(T)])  # x_{k+1} of a record replaced in round k
+    bounds = np.einsum("ti,tij,tj->t", first, P[1:], first) if squared else (first * P[1:, d]).sum(axis=1)
     x = dynamics.b[T] * impulse * g  # a record replaced at or after T: its first message is one round later
     later = float(x @ last[:d, :d] @ x) if squared else float(last[d, :d] @ x)
     found = max(float(bounds.max(initial=0.0)), later)

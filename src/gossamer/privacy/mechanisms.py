@@ -19,7 +19,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from numbers import Real
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -27,11 +28,16 @@ from gossamer.privacy.accountant import Accountant, Law, Terms, Where, total, to
 from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
 from gossamer.privacy.gaussian import mu_for
 from gossamer.privacy.recursion import GradientBound
+from gossamer.privacy.rounding import FAR, count_beyond
 from gossamer.schedules import Decay, decay
-from gossamer.types import Array, Dynamics, GossamerError
+from gossamer.types import Array, Dynamics, GossamerError, Rounding
 
 Numbers = float | Sequence[float]
+Known = TypeVar("Known")
 CLAMP = LARGEST - 1  # noise scales
+LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
+MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
+CALIBRATIONS = 60  # tries; two or three are enough unless rounding is most of the budget
 
 
 class Setting(NamedTuple):
@@ -40,12 +46,15 @@ class Setting(NamedTuple):
     learners: int
     coordinates: int
     steps: int
-    history: bool
+    window: float  # rounds whose records a gradient is the mean of: 1 the latest, math.inf all
     records: Sequence[int]  # N of each learner
     per_round: bool  # adjacency is a round's records, not one record
-    reach: Callable[[int], tuple[float, float]]  # (c, L) in the L1 or L2 norm; refuses where nothing bounds them
+    reach: Callable[
+        [int], tuple[float, float, float, float]
+    ]  # c, L and the rounding of a record's gradient, in L1 or L2
     ridge: float
     dynamics: Callable[[int, int], Dynamics]  # of a learner, over so many rounds; refuses where none is known
+    rounding: Callable[[int, int], Rounding]  # likewise
     settles: float
     step_exponent: float | None
     read_once: bool
@@ -68,21 +77,43 @@ class Mechanism(ABC):
     def law(self) -> Law: ...
 
     def __post_init__(self) -> None:
-        if self.where not in ("messages", "source"):
+        if not isinstance(self.where, str) or self.where not in ("messages", "source"):
             raise GossamerError(f"where={self.where!r}: expected 'messages' or 'source'.")
         if (self.scale is None) == (self.epsilon is None):
             raise GossamerError(
                 "a mechanism has a scale or a budget: use Laplace(scale) or Laplace.for_budget(epsilon)."
             )
-        if self.scale is not None and not isinstance(self.scale, Decay):
-            object.__setattr__(self, "scale", decay(self.scale, 0.0))
-        if self.scale is not None and min(np.ravel(self.scale.initial)) <= 0:
-            raise GossamerError(f"noise of scale {self.scale}: expected above 0.")
-        budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
-        if self.epsilon is not None and not all(e is not None and 0 < e < math.inf for e in budgets):
-            raise GossamerError(f"epsilon={self.epsilon!r}: expected a finite number above 0, or one for each learner.")
-        if self.horizon is not None and not (isinstance(self.horizon, int | float) and self.horizon >= 1):
-            raise GossamerError(f"horizon={self.horizon!r}: expected a number of rounds ≥ 1, or math.inf.")
+        if self.scale is not None:
+            object.__setattr__(self, "scale", _checked_scale(self.scale))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", _each(self.epsilon))
+            budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
+            if not budgets or not all(0 < e < math.inf for e in budgets):
+                raise GossamerError(
+                    f"epsilon={self.epsilon!r}: expected a finite number above 0, or one for each learner."
+                )
+        if not 0 <= _number(self.delta) < 1:
+            raise GossamerError(
+                f"delta={self.delta!r}: expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5."
+            )
+        if not 0 < _number(self.ratio) < math.inf:
+            raise GossamerError(f"ratio={self.ratio!r}: expected a finite number above 0, such as 1.0 for none.")
+        if self.exponent is not None and not abs(_number(self.exponent)) <= 100:
+            raise GossamerError(f"exponent={self.exponent!r}: expected a number of at most 100 in size, or None.")
+        rounds = 1.0 if self.horizon is None else _number(self.horizon)
+        if not (1 <= rounds <= LONGEST or rounds == math.inf):
+            raise GossamerError(
+                f"horizon={self.horizon!r}: expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf."
+            )
+        if self.horizon is not None and type(self.horizon) not in (int, float):
+            object.__setattr__(self, "horizon", rounds)
+        for name in ("delta", "ratio") if self.exponent is None else ("delta", "ratio", "exponent"):
+            object.__setattr__(self, name, _number(getattr(self, name)))  # a whole number's powers would overflow
+        if self.scale is not None and (self.exponent is not None or self.ratio != 1):
+            raise GossamerError(
+                f"a scale with exponent={self.exponent!r} and ratio={self.ratio!r}: say in the scale itself how it goes "
+                "with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99)."
+            )
 
     def over(self, rounds: float) -> Mechanism:
         """The same with so many rounds to calibrate for, where it says none itself."""
@@ -98,7 +129,7 @@ class Mechanism(ABC):
         self._check_learners(setting.learners)
         if self.where == "source":
             self._check_source(setting)
-        c, L = setting.reach(1 if self.law == "laplace" else 2)
+        c, L, error, error_per_size = setting.reach(1 if self.law == "laplace" else 2)
         exponent = self.exponent
         if exponent is None:
             v = setting.step_exponent
@@ -109,14 +140,16 @@ class Mechanism(ABC):
             terms = Terms(
                 law=self.law,
                 where=self.where,
-                bound=GradientBound(c, L, setting.ridge, records),
-                history=setting.history,
+                bound=GradientBound(c, L, setting.ridge, records, error, error_per_size),
+                window=setting.window,
                 dynamics=_once(setting.dynamics, i),
                 settles=setting.settles,
                 initial=1.0 if self.scale is None else _of(self.scale.initial, i),
                 exponent=exponent if self.scale is None else _of(self.scale.exponent, i),
                 coordinates=setting.coordinates,
                 ratio=self.ratio if self.scale is None else self.scale.ratio,
+                records_in_round=setting.records[i],
+                rounding=None if self.where == "source" else _once(setting.rounding, i),
             )
             found.append(
                 terms if self.scale is not None else self._calibrated(terms, _of(self.epsilon, i), setting.steps)
@@ -124,23 +157,45 @@ class Mechanism(ABC):
         return found
 
     def _calibrated(self, unit: Terms, epsilon: float, steps: int) -> Terms:
-        """Totals fall as 1/scale, so one evaluation at scale 1 gives the scale, rounded up by 1e-9."""
+        """The smallest scale whose total stays within ε, rounded up by 1e-9.
+
+        Totals fall as 1/scale but for what rounding adds, which is the same for every scale. So a scale that is right
+        without rounding is found at once, and mended until it is right with it.
+        """
         horizon = steps if self.horizon is None else self.horizon
+        if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
+            raise GossamerError(
+                f"horizon={horizon:g}: expected at most {MOST_ROUNDS:g} rounds, all of which are worked out; give fewer, "
+                "or math.inf for a budget that holds for ever."
+            )
         squared = self.law == "gaussian"
         rounds = steps if math.isinf(horizon) else int(horizon)
-        whole = total_for_ever(unit, squared) if math.isinf(horizon) else total(unit, rounds, squared)
         room = epsilon - unit.surcharge(rounds)
+        allowed = (mu_for(room, self.delta) - unit.grid_shift(rounds) if squared else room) if room > 0 else 0.0
+
+        def total_at(scale: float) -> float:
+            terms = replace(unit, initial=scale)
+            whole = total(terms, rounds, squared)
+            if math.isinf(horizon):  # what is proved for ever leaves rounding out
+                whole = max(whole, total_for_ever(terms, squared))
+            return math.sqrt(whole) if squared else whole
+
+        whole = total_at(1.0)
         if not math.isfinite(whole):
             raise GossamerError(
                 "no noise gives a finite budget for ever here: give a finite horizon, a step exponent above the "
                 "noise's, a model with a Lipschitz constant, or noise at the source."
             )
-        if room <= 0:
-            raise GossamerError(
-                f"ε = {epsilon:g} is below the grid's own charge {unit.surcharge(rounds):.1e}: allow more."
-            )
-        scale = math.sqrt(whole) / mu_for(room, self.delta) if squared else whole / room
-        return replace(unit, initial=max(scale, 1e-300) * (1 + 1e-9))
+        scale = 1.0
+        for _ in range(CALIBRATIONS if allowed > 0 else 0):
+            scale = max(scale * whole / allowed, 1e-300) * (1 + 1e-9)
+            whole = total_at(scale)
+            if whole <= allowed:
+                return replace(unit, initial=scale)
+        raise GossamerError(
+            f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
+            f"{unit.surcharge(rounds):.1e} and more: allow more."
+        )
 
     def _check_learners(self, learners: int) -> None:
         if isinstance(self.epsilon, tuple) and len(self.epsilon) != learners:
@@ -149,7 +204,7 @@ class Mechanism(ABC):
             raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
 
     def _check_source(self, setting: Setting) -> None:
-        if setting.history:
+        if setting.window > 1:
             raise GossamerError(
                 "noise at the source with gradient='history' would release a record again in every round: use 'latest'."
             )
@@ -184,9 +239,13 @@ class PrivateBoundary:
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
             raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
+        if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
+            raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._last: dict[str, Array] = {}
+        self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self.clamped = 0  # values beyond the grid so far
+        self.cut = 0  # received values and states that were too large
         place = "on messages" if mechanism.where == "messages" else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
         self.claim = f"private: exact {mechanism.law} noise {place}{at}"
@@ -217,19 +276,50 @@ class PrivateBoundary:
             noisy[frozen] = 0.0
         return noisy
 
-    def _noised(self, t: int, value: Array) -> Array:
-        """Clamped to what the grid holds, and noised: clamping moves no two values apart, where refusing would tell."""
+    def take(self, t: int, got: Array) -> Array:
+        """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for."""
+        return got if self.mechanism.where == "source" else self._cut_off(got, FAR * self._scale(t))
+
+    def hold(self, t: int, state: Array) -> Array:
+        """What a learner keeps of a part of its state for round t; likewise."""
+        return state if self.mechanism.where == "source" else self._cut_off(state, FAR * self._scale(t))
+
+    def _cut_off(self, value: Array, largest: Array) -> Array:
+        """No coordinate larger than its learner's; cutting off moves no two values apart."""
+        if hasattr(value, "new_tensor"):
+            limit: Any = value.new_tensor(largest)
+            cut: Any = value
+            within: Array = cut.nan_to_num(0.0).clip(-limit, limit)
+            return within
+        beyond = count_beyond(value, largest[:, 0])
+        if not beyond:
+            return value
+        self.cut += beyond
+        kept: Array = np.clip(np.nan_to_num(value), -largest, largest)
+        return kept
+
+    def clamped_to_grid(self, t: int, value: Array) -> Array:
+        """No more than the grid holds: clamping moves no two values apart, where refusing would tell.
+
+        A tensor comes back in float64, because a scale rounded to a narrower kind could be a smaller one.
+        """
         scale: Any = self._scale(t)
         exact: Any = value
-        if hasattr(value, "new_tensor"):  # in float64: a scale rounded to the tensor's kind could be a smaller one
+        if hasattr(value, "new_tensor"):
             exact = exact.double()
             scale = exact.new_tensor(scale)
         most = CLAMP * scale
         if not -most.min() <= exact.min() <= exact.max() <= most.min():  # hardly ever
             self.clamped += int((abs(exact) > most).sum())
             exact = exact.clip(-most, most)
-        noisy: Any = self._draw(exact, scale)
-        kept: Array = noisy.to(value.dtype) if hasattr(value, "new_tensor") else noisy
+        clamped: Array = exact
+        return clamped
+
+    def _noised(self, t: int, value: Array) -> Array:
+        exact: Any = self.clamped_to_grid(t, value)
+        tensor = hasattr(value, "new_tensor")
+        noisy: Any = self._draw(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
+        kept: Array = noisy.to(value.dtype) if tensor else noisy
         return kept
 
     def charge(self, t: int) -> None:
@@ -239,8 +329,10 @@ class PrivateBoundary:
                 ledger.step()
 
     def _scale(self, t: int) -> Array:
-        scale: Array = self._initial * (t + 1.0) ** -self._exponent * self._ratio**t
-        return scale
+        """ν_t of every learner, as a column; asked for several times in a round."""
+        if self._scaled[0] != t:
+            self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
+        return self._scaled[1]
 
     def epsilon(self) -> Array:
         delta = self.mechanism.delta
@@ -264,6 +356,12 @@ class PrivateBoundary:
         said = []
         if self.clamped:
             said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
+        if self.cut:
+            said.append(
+                f"{self.cut} received values or states were beyond {FAR:g} noise scales, where rounding would tell of "
+                "records, and were cut off to that: a neighbour that misbehaves, steps that are too long, or noise "
+                "that fades too fast."
+            )
         spent = [f"{i} from round {stop}" for i, stop in enumerate(self.stops) if stop < t]
         if not spent:
             return said
@@ -278,8 +376,8 @@ class PrivateBoundary:
         self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
 
 
-def _once(dynamics: Callable[[int, int], Dynamics], i: int) -> Callable[[int], Dynamics]:
-    return lambda rounds: dynamics(i, rounds)
+def _once(of_learner: Callable[[int, int], Known], i: int) -> Callable[[int], Known]:
+    return lambda rounds: of_learner(i, rounds)
 
 
 def _of(value: Any, i: int) -> float:
@@ -287,12 +385,34 @@ def _of(value: Any, i: int) -> float:
 
 
 def _each(epsilon: Numbers) -> tuple[float, ...] | float:
+    several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str | bytes) and np.ndim(epsilon)
+    found = tuple(map(_number, epsilon)) if several else _number(epsilon)  # type: ignore[arg-type]
+    if any(math.isnan(e) for e in (found if isinstance(found, tuple) else (found,))):
+        raise GossamerError(f"epsilon={epsilon!r}: expected a number above 0, or one for each learner.")
+    return found
+
+
+def _number(value: Any) -> float:
+    """A number, or a text that is one, as a float; NaN, which no range holds, for anything else."""
+    if not isinstance(value, Real | str) or isinstance(value, bool):
+        return math.nan
     try:
-        if isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str):
-            return tuple(float(e) for e in epsilon)
-        return float(epsilon)
-    except (TypeError, ValueError):
-        raise GossamerError(f"epsilon={epsilon!r}: expected a number above 0, or one for each learner.") from None
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _checked_scale(scale: Any) -> Decay:
+    """Noise as a schedule in floats; one number, or one for each learner, is noise that stays as it is."""
+    schedule = isinstance(scale, Decay)
+    initial, exponent, ratio = (scale.initial, scale.exponent, scale.ratio) if schedule else (scale, 0.0, 1.0)
+    try:
+        given = None if isinstance(initial, bool | str | bytes) else decay(initial, exponent)
+    except (TypeError, OverflowError):
+        given = None
+    if given is None or min(np.ravel(given.initial)) <= 0 or not 0 < _number(ratio) < math.inf:
+        raise GossamerError(f"noise of scale {scale!r}: expected finite numbers above 0, such as decay(1.0, 0.6).")
+    return replace(given, ratio=_number(ratio))
 
 
 @final
@@ -342,4 +462,4 @@ class Gaussian(Mechanism):
         ratio: float = 1.0,
     ) -> Gaussian:
         """Noise for a budget (ε, δ), ε one for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), float(delta), horizon, exponent, ratio)
+        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio)

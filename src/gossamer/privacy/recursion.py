@@ -1,4 +1,4 @@
-"""How far one record can move what a learner sends: two scalar sequences, bounded round by round.
+"""How far one record can move what a learner sends: a few scalar sequences, bounded round by round.
 
 **Adjacency.** One record of one learner is replaced (or all records of one of its rounds, where the clipper works per
 round). Fix everything that the learner receives. Its states are then deterministic functions of its records, all other
@@ -6,23 +6,27 @@ terms of its update cancel in the difference of two neighbouring runs, and with 
 states' differences (for Algorithm 1: δs_t and δθ_t, the L1 norm for Laplace noise, L2 for Gaussian), the triangle
 inequality gives
 
-    x_{t+1} ≤ A_t x_t + b_t G_t                    A_t, b_t ≥ 0: the algorithm's `Dynamics`
+    x_{t+1} ≤ A_t x_t + b_t G_t + h_t              A_t, b_t ≥ 0: the algorithm's `Dynamics`
     G_t ≥ ‖g_t − g'_t‖                             the round's gradients, of the neighbouring records at their points
 
 With N records a round, per-record gradients bounded by c, their Lipschitz constant L *in the same norm* (∞ if there is
-none), a ridge r, the replaced record in round k, and δ the component of x at the gradient's point:
+none), a ridge r, the replaced record in round k, a gradient over the newest R rounds (R = 1 is "latest", R = ∞ is
+"history"), M = min(t+1, R) N records in it, and δ the component of x at the gradient's point:
 
-    history   G_t = [2c/N + (t+1−1/N) min(Lδ, 2c)]/(t+1) + rδ                   for t ≥ k
-    latest    G_t = 1[t=k] 2c/N + (1 − 1[t=k]/N) min(Lδ, 2c) + rδ               for t ≥ k
+    G_t = 1[t < k+R] 2c/M + (1 − 1[t < k+R]/M) min(Lδ + p_t, 2c) + rδ               for t ≥ k
 
-because of the (t+1)N records one differs, by at most 2c, and every other has its gradient taken at points δ apart,
-where it moves by at most Lδ and never by more than 2c; r θ moves by exactly rδ. Before k nothing differs: x_t = 0 for
-t ≤ k.
+because of the M records one differs, by at most 2c, as long as it is remembered, and every other has its gradient
+taken at points δ apart, where it moves by at most Lδ and never by more than 2c; r θ moves by exactly rδ. Before k
+nothing differs: x_t = 0 for t ≤ k.
+
+**Rounding.** p_t is what rounding adds to the difference of one record's gradients at two points, and h_t what it adds
+to the difference of the new states (`Slack`; 0 in exact arithmetic). Where the two runs are still the same, bit by
+bit, they round the same: at δ = 0 no p_t is due.
 
 **Worst k.** All maps are monotone. For history the run with k = 0 dominates every other from its k on, so k = 0 is
-worst. For latest every k counts: `worst_latest` bounds all of them by one backward (adjoint) pass, with min(Lδ, 2c)
-replaced once by Lδ and once by 2c, and then runs the exact recursion for the few k whose bound exceeds the largest
-value found.
+worst. Otherwise every k counts, and `_worst_of_all` finds the largest: two linear bounds of G_t give, by one backward
+(adjoint) pass each, bounds of the cost of every k; the recursion itself is run from a k for more and more rounds before
+such a bound is taken, until no k's bound exceeds the largest cost found.
 """
 
 from __future__ import annotations
@@ -35,16 +39,31 @@ from numba import njit
 
 from gossamer.types import Array, Dynamics
 
-EXACT_TRIES = 64  # how many k are run exactly before the bound itself is taken
+MOST_STEPS = 100_000_000  # of the recursion, before the bounds themselves are taken: about a second
+CLOSE = 1 + 1e-6  # a bound that is so close to the largest cost found need not be improved
 
 
 class GradientBound(NamedTuple):
     """What is known of one record's gradient, in one norm."""
 
-    c: float  # ‖∇l‖ ≤ c
+    c: float  # ‖∇l‖ ≤ c, as computed
     L: float  # ‖∇l(θ) − ∇l(θ')‖ ≤ L ‖θ − θ'‖; ∞ where there is no such bound
     ridge: float  # r: the gradient r θ of the penalty is data-free, but moves with θ
     records: int  # N, records that arrive together; 1 where adjacency is the round
+    error: float = 0.0  # a record's computed gradient is within error + error_per_size · max|θ_k| of the exact one
+    error_per_size: float = 0.0
+
+
+class Slack(NamedTuple):
+    """What rounding adds, round by round."""
+
+    blur: Array  # (T,) p_t
+    extra: Array  # (T, d) h_t
+
+
+def no_slack(dynamics: Dynamics) -> Slack:
+    """Exact arithmetic."""
+    return Slack(np.zeros(len(dynamics.b)), np.zeros(dynamics.b.shape))
 
 
 def _compiled(function: Any) -> Any:
@@ -52,32 +71,40 @@ def _compiled(function: Any) -> Any:
 
 
 @_compiled
-def _forward(A, b, point, c, L, ridge, N, history, k, x):  # type: ignore[no-untyped-def]
+def _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x, after):  # type: ignore[no-untyped-def]
+    """after ← A_t x + b_t G_t + h_t, for a record replaced in round k ≤ t."""
+    d, delta = len(x), x[point]
+    moved = min(L * delta + blur[t], 2.0 * c) if delta > 0 else 0.0
+    share = 1.0 / (min(t + 1.0, window) * N) if t < k + window else 0.0
+    G = share * 2.0 * c + (1.0 - share) * moved + ridge * delta
+    for i in range(d):
+        total = b[t, i] * G + extra[t, i]
+        for j in range(d):
+            if A[t, i, j] > 0:
+                total += A[t, i, j] * x[j]
+        after[i] = total if total == total else np.inf  # an overflow proves nothing
+
+
+@_compiled
+def _forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x):  # type: ignore[no-untyped-def]
     """Fill x[t] for t = 0 … T with the bounds of a record replaced in round k."""
-    T, d = b.shape
     x[: k + 1] = 0.0
-    for t in range(k, T):
-        delta = x[t, point]
-        moved = min(L * delta, 2.0 * c) if delta > 0 else 0.0
-        if history:
-            G = (2.0 * c / N + (t + 1.0 - 1.0 / N) * moved) / (t + 1.0) + ridge * delta
-        elif t == k:
-            G = 2.0 * c / N + (1.0 - 1.0 / N) * moved + ridge * delta
-        else:
-            G = moved + ridge * delta
-        for i in range(d):
-            total = b[t, i] * G
-            for j in range(d):
-                if A[t, i, j] > 0:
-                    total += A[t, i, j] * x[t, j]
-            x[t + 1, i] = total if total == total else np.inf  # an overflow proves nothing
+    for t in range(k, len(b)):
+        _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[t], x[t + 1])
 
 
-def sensitivities(dynamics: Dynamics, bound: GradientBound, history: bool, k: int = 0) -> Array:
+def _arguments(dynamics: Dynamics, bound: GradientBound, window: float) -> tuple[Any, ...]:
+    numbers = (float(bound.c), float(bound.L), float(bound.ridge), float(bound.records), float(window))
+    return (np.ascontiguousarray(dynamics.A), np.ascontiguousarray(dynamics.b), dynamics.point, *numbers)
+
+
+def sensitivities(
+    dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None
+) -> Array:
     """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k."""
     T, d = dynamics.b.shape
     x = np.zeros((T + 1, d))
-    _forward(dynamics.A, dynamics.b, dynamics.point, bound.c, bound.L, bound.ridge, bound.records, history, k, x)
+    _forward(*_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x)
     return x[:-1]
 
 
@@ -89,49 +116,118 @@ def charges(x: Array, weights: Array, squared: bool) -> Array:
     return total
 
 
-def worst_case(dynamics: Dynamics, bound: GradientBound, weights: Array, *, history: bool, squared: bool) -> float:
+def worst_case(
+    dynamics: Dynamics,
+    bound: GradientBound,
+    weights: Array,
+    *,
+    window: float,
+    squared: bool,
+    slack: Slack | None = None,
+) -> float:
     """The largest sum of charges over all rounds k in which a record may be replaced."""
     if not len(weights):
         return 0.0
-    if history:
-        return float(charges(sensitivities(dynamics, bound, True), weights, squared).sum())
-    return _worst_latest(dynamics, bound, weights, squared)
+    slack = slack or no_slack(dynamics)
+    if math.isinf(window):
+        return float(charges(sensitivities(dynamics, bound, window, 0, slack), weights, squared).sum())
+    return _worst_of_all(dynamics, bound, weights, window, squared, slack)
 
 
-def _worst_latest(dynamics: Dynamics, bound: GradientBound, weights: Array, squared: bool) -> float:
-    upper = np.full(len(weights), math.inf)
-    for capped in (False, True):
-        if capped or math.isfinite(bound.L):
-            slope, constant = (bound.ridge, 2 * bound.c) if capped else (bound.L + bound.ridge, 0.0)
-            arguments = (dynamics.A, dynamics.b, dynamics.point, slope, constant, 2 * bound.c / bound.records)
-            nothing = np.zeros((dynamics.b.shape[1] + 1,) * 2)
-            bounds = backward(*arguments, weights, squared, nothing)
-            upper = np.minimum(upper, np.where(np.isnan(bounds), math.inf, bounds))  # an overflow proves nothing
-    best = 0.0
-    for k in np.argsort(upper)[::-1][:EXACT_TRIES]:
-        if upper[k] <= best:
-            return best
-        exact = float(charges(sensitivities(dynamics, bound, False, int(k)), weights, squared).sum())
-        best = max(best, math.inf if math.isnan(exact) else exact)
-    return max(best, float(np.sort(upper)[::-1][min(EXACT_TRIES, len(upper) - 1)]))
+def _worst_of_all(
+    dynamics: Dynamics, bound: GradientBound, weights: Array, window: float, squared: bool, slack: Slack
+) -> float:
+    T, d = dynamics.b.shape
+    arguments = _arguments(dynamics, bound, window)
+    forms = [
+        costs_to_go(*arguments[:3], slope, constant, slack.extra, weights, squared, np.zeros((d + 1, d + 1)))
+        for slope, constant in _linear_bounds(bound, window, slack.blur)
+    ]
+    arguments = (*arguments, *slack, weights, squared)
+    stack, still = np.array(forms), np.arange(T)
+    costs, best, work, ahead = np.full(T, math.inf), 0.0, 0, 1
+    while len(still) and work < MOST_STEPS:
+        work += int(np.minimum(ahead, T - still).sum()) + T
+        bounds = _bounds_from(*arguments, still, ahead, stack)
+        costs[still] = np.minimum(costs[still], np.where(np.isnan(bounds), math.inf, bounds))
+        top = int(costs.argmax())
+        exact = _bounds_from(*arguments, np.array([top]), T, stack)
+        costs[top] = math.inf if math.isnan(exact[0]) else float(exact[0])
+        best = max(best, costs[top])
+        still = still[costs[still] > best * CLOSE]
+        ahead *= 4
+    return float(costs.max())
 
 
-def losses_by_lag(dynamics: Dynamics, bound: GradientBound, weights: Array) -> Array:
-    """(T, d): for every number of rounds after the replaced record the largest loss x_i w_i over all k, for 'latest'.
+def _linear_bounds(bound: GradientBound, window: float, blur: Array) -> list[tuple[float, Array]]:
+    """(slope, constant) with G_t ≤ slope · δ + constant_t after round k: by L, where there is one, and by 2c."""
+    T = len(blur)
+    capped = (bound.ridge, np.full(T, 2.0 * bound.c))
+    if not math.isfinite(bound.L):
+        return [capped]
+    direct = 2 * bound.c / (np.minimum(np.arange(1.0, T + 1), window) * bound.records) if window > 1 else np.zeros(T)
+    return [(bound.L + bound.ridge, blur + direct), capped]
+
+
+@_compiled
+def _bounds_from(A, b, point, c, L, ridge, N, window, blur, extra, weights, squared, ks, ahead, forms):  # type: ignore[no-untyped-def]
+    """For every k an upper bound of its cost: the recursion for `ahead` rounds, and then the least of the forms.
+
+    Where that reaches T it is the cost itself.
+    """
+    T, d = b.shape
+    bounds = np.zeros(len(ks))
+    x, after = np.zeros(d + 1), np.zeros(d + 1)
+    for at in range(len(ks)):
+        k = ks[at]
+        x[:] = 0.0
+        cost, end = 0.0, min(k + ahead, T)
+        for t in range(k, end):
+            for i in range(d):
+                if weights[t, i] > 0:
+                    cost += (x[i] * weights[t, i]) ** 2 if squared else x[i] * weights[t, i]
+            _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[:d], after[:d])
+            x[:d] = after[:d]
+        x[d] = 1.0
+        least = 0.0 if end == T else np.inf
+        for form in range(len(forms) if end < T else 0):
+            rest = _cost_to_go(forms[form, end], x, squared)
+            if rest < least:
+                least = rest
+        bounds[at] = cost + least
+    return bounds
+
+
+@_compiled
+def _cost_to_go(P, x, squared):  # type: ignore[no-untyped-def]
+    d, total = len(x) - 1, 0.0
+    for i in range(d + 1):
+        if squared:
+            for j in range(d + 1):
+                total += x[i] * P[i, j] * x[j]
+        else:
+            total += P[d, i] * x[i]
+    return total
+
+
+def losses_by_lag(
+    dynamics: Dynamics, bound: GradientBound, weights: Array, window: float, slack: Slack | None = None
+) -> Array:
+    """(T, d): for every number of rounds after the replaced record the largest loss x_i w_i over all k.
 
     Whatever k is, its losses are no larger, element by element, than these.
     """
-    arguments = (bound.c, bound.L, bound.ridge, bound.records)
-    largest: Array = _losses_by_lag(dynamics.A, dynamics.b, dynamics.point, *arguments, weights)
+    arguments = (*_arguments(dynamics, bound, window), *(slack or no_slack(dynamics)), weights)
+    largest: Array = _losses_by_lag(*arguments)
     return largest
 
 
 @_compiled
-def _losses_by_lag(A, b, point, c, L, ridge, N, weights):  # type: ignore[no-untyped-def]
+def _losses_by_lag(A, b, point, c, L, ridge, N, window, blur, extra, weights):  # type: ignore[no-untyped-def]
     T, d = b.shape
     x, largest = np.zeros((T + 1, d)), np.zeros((T, d))
     for k in range(T):
-        _forward(A, b, point, c, L, ridge, N, False, k, x)
+        _forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x)
         for t in range(k, T):
             for i in range(d):
                 largest[t - k, i] = max(largest[t - k, i], x[t, i] * weights[t, i])
@@ -139,42 +235,30 @@ def _losses_by_lag(A, b, point, c, L, ridge, N, weights):  # type: ignore[no-unt
 
 
 @_compiled
-def backward(A, b, point, slope, constant, impulse, weights, squared, last):  # type: ignore[no-untyped-def]
-    """For every k an upper bound of the sum of charges, G_t being slope·δ + constant after an impulse at k.
+def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  # type: ignore[no-untyped-def]
+    """(T+1, d+1, d+1): forms P_t of (x, 1) that bound the cost of rounds t, t+1, … where G_t = slope·δ + constant_t.
 
-    The cost to go from (x, 1) at round t is a linear form (or, squared, a quadratic one) P_t of d+1 numbers:
-    P_t = charge_t + P_{t+1} ∘ (one step), from P_T = `last`. Linear forms use its last row alone, as P[d] · (x, 1).
+    They are quadratic where costs are squares, and otherwise linear, P_t[d] · (x, 1), in their last row alone:
+    P_t = charge_t + P_{t+1} ∘ (one step), from P_T = `last`.
     """
     T, d = b.shape
-    P = last.copy()
-    bounds = np.zeros(T)
+    P = np.zeros((T + 1, d + 1, d + 1))
+    P[T] = last
     step = np.zeros((d + 1, d + 1))
     for t in range(T - 1, -1, -1):
-        # x_{k+1} after the impulse alone, then the cost to go of it
-        total = 0.0
-        for i in range(d + 1):
-            xi = b[t, i] * impulse if i < d else 1.0
-            if squared:
-                for j in range(d + 1):
-                    xj = b[t, j] * impulse if j < d else 1.0
-                    total += xi * P[i, j] * xj
-            else:
-                total += P[d, i] * xi
-        bounds[t] = total
         step[:] = 0.0
         step[d, d] = 1.0
         for i in range(d):
-            step[i, d] = b[t, i] * constant
+            step[i, d] = b[t, i] * constant[t] + extra[t, i]
             for j in range(d):
                 step[i, j] = A[t, i, j]
             step[i, point] += b[t, i] * slope
         if squared:
-            P = step.T @ P @ step
+            P[t] = step.T @ P[t + 1] @ step
             for i in range(d):
-                P[i, i] += weights[t, i] ** 2
+                P[t, i, i] += weights[t, i] ** 2
         else:
-            row = P[d] @ step
+            P[t, d] = P[t + 1, d] @ step
             for i in range(d):
-                row[i] += weights[t, i]
-            P[d] = row
-    return bounds
+                P[t, d, i] += weights[t, i]
+    return P

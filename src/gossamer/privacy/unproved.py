@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.privacy.base import Privacy
+from gossamer.privacy.simulated import NOT_PRIVATE
 from gossamer.types import Array
 
 NO_NOISE = "not private: no noise"
 UNPROVED = "not private: the noise makes no claim"
+UNBACKED = "not private: what the noise says of itself is not proved"
 
 
 class Unproved:
@@ -18,7 +20,7 @@ class Unproved:
     def __init__(self, privacy: Privacy | None) -> None:
         self._privacy = privacy
         self._at_source = getattr(privacy, "where", "messages") == "source"
-        self.claim = NO_NOISE if privacy is None else str(getattr(privacy, "claim", UNPROVED))
+        self.claim = claim_of(privacy)
 
     description: Mapping[str, Any] = {}
 
@@ -49,6 +51,20 @@ class Unproved:
         noisy: Array = value + self._drawn(channel, t, value)
         return noisy
 
+    def take(self, t: int, got: Array) -> Array:
+        return got
+
+    def hold(self, t: int, state: Array) -> Array:
+        return state
+
     def _drawn(self, channel: str, t: int, value: Array) -> Any:
         privacy: Any = self._privacy
         return privacy.like(channel, t, value) if hasattr(privacy, "like") else privacy.noise(channel, t, value.shape)
+
+
+def claim_of(privacy: Privacy | None) -> str:
+    """What is said of a run with this noise: always one of our own texts, never the object's."""
+    if privacy is None:
+        return NO_NOISE
+    said = getattr(privacy, "claim", UNPROVED)
+    return said if type(said) is str and said in (NOT_PRIVATE, UNPROVED) else UNBACKED

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.models import Gradient, Memory, Model
+from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
-    Boundary,
+    Gaussian,
+    Laplace,
     Mechanism,
     Privacy,
     PrivateBoundary,
@@ -28,15 +29,19 @@ from gossamer.privacy import (
     Unproved,
     simulated,
 )
+from gossamer.records import Batch
+from gossamer.rounds import Rounds, with_ridge
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
-from gossamer.simulate.record import LEARNER, Record, frozen_json
+from gossamer.simulate.record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, GossamerError, Matrix, Out, Rows
+from gossamer.types import Array, GossamerError, Matrix
 from gossamer.version import __version__
+
+_GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
 
 class Progress(NamedTuple):
@@ -72,6 +77,8 @@ def simulate(
                     a crash, save `progress.record()` now and then: it is the record of that moment
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
+    if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
+        raise GossamerError(f"resume={type(resume).__name__}: expected a record that simulate() made, such as load().")
     if evaluate_every is None and resume is not None:
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
@@ -107,14 +114,20 @@ def simulate(
         history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
 
     boundary = _boundary(privacy, algorithm, network, stream, model, gradient, steps, metrics.size)
-    if isinstance(boundary, PrivateBoundary) and start:
+    private = isinstance(boundary, PrivateBoundary)
+    if isinstance(boundary, PrivateBoundary) and resume is not None:
         for t in range(start):
             boundary.charge(t)
-        sent = {} if resume is None else {n: v for n, v in resume.state.items() if n.startswith("sent.")}
+        _check_booked(resume, boundary)
+        sent = {n: v for n, v in resume.state.items() if n.startswith("sent.")}
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
+        _GONE_ON.add(resume.seal)
     mix = Mixer(network, algorithm.mixes, kind)
+    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
+    state = state if start else rounds.start(state)
     matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
+    behind: set[str | None] = set()
 
     def look() -> np.recarray[Any, Any]:
         """The learners' errors now, found once a round."""
@@ -137,16 +150,21 @@ def simulate(
         if budget is not None and stream.rounds is None:
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
         about = {**config, **boundary.description}
-        return Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
+        made = Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
+        if private:
+            behind.add(made.seal)
+        return made
 
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
+            _GONE_ON.update(behind)  # what follows these records is drawn now, and must not be drawn again
             if matrix is not None:
                 memory.observe(stream.arrivals(t - 1))
-                matrix(memory.gradient(algorithm.point(matrix.state)), t - 1)
+                point = algorithm.point(matrix.state)
+                matrix(with_ridge(memory.gradient(point), model.l2, point), t - 1)
                 state = matrix.state
             else:
-                state = one_round(algorithm, state, memory, stream, boundary, mix, rows, t - 1)
+                state = one_round(rounds, mix, state, stream.arrivals(t - 1), t - 1)
             if t % every == 0 or t == steps:
                 history.append(metrics.mean(t, look()))
             if callback is not None and callback(Progress(t, steps, history[-1], record)):
@@ -188,27 +206,12 @@ def _by_matrix(
     return matrix_rounds(algorithm, network, kind, noise, state, start)
 
 
-def one_round(
-    algorithm: Algorithm,
-    state: Any,
-    memory: Memory,
-    stream: Stream,
-    boundary: Boundary,
-    mix: Mixer,
-    rows: Rows,
-    t: int,
-) -> Any:
-    memory.observe(stream.arrivals(t))
-    boundary.charge(t)
-    grad = boundary.gradient(t, memory.gradient(algorithm.point(state)))
-    out = algorithm.emit(state, grad, rows, t)
-    got = {channel: deliver(boundary, mix, channel, t, sent) for channel, sent in out.items()}
-    return algorithm.step(state, got, grad, rows, t)
-
-
-def deliver(boundary: Boundary, mix: Mixer, channel: str, t: int, sent: Out) -> Array:
-    """What every learner receives: one noisy copy of each message, the same for all out-neighbours."""
-    return mix(sent.over, boundary.release(channel, t, sent.value) if sent.private else sent.value)
+def one_round(rounds: Rounds, mix: Mixer, state: Any, records: Batch, t: int) -> Any:
+    """Round t of all learners; one noisy copy of each message goes to all out-neighbours."""
+    sent = rounds.send(state, records, t)
+    got = {channel: mix(out.over, out.value) for channel, out in sent.out.items()}
+    private = [channel for channel, out in sent.out.items() if out.private]
+    return rounds.receive(state, sent.gradient, got, private, t)
 
 
 class Mixer:
@@ -237,6 +240,11 @@ def _boundary(
 ) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
+    if type(privacy) not in (Laplace, Gaussian):
+        raise GossamerError(
+            f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
+            "Gaussian, or an object with a method noise(), which makes no claim."
+        )
     if privacy.where == "messages" and getattr(model, "dtype", None) is not None and model.dtype.itemsize < 8:  # type: ignore[attr-defined]
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
         raise GossamerError(
@@ -301,6 +309,22 @@ def _check_learners(scales: Schedule | None, m: int) -> None:
         )
 
 
+def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
+    """A private record's rounds must be booked as they were sent: with the same noise, at the same price."""
+    now, then = boundary.budget()[:, 0], np.asarray(record.epsilon)[:, 0]
+    noise = frozen_json(boundary.description)["noise"]
+    if not np.allclose(now, then, rtol=1e-9, atol=0) or noise != record.config.get("noise"):
+        raise NotResumedError(
+            f"the record to resume had spent ε = {then.max():.6g} after {record.t} rounds and would now be booked with "
+            f"{now.max():.6g}: its noise or its accounting was another; start anew."
+        )
+    if record.seal in _GONE_ON:
+        raise NotResumedError(
+            f"the record to resume, of round {record.t}, was gone on from already: its next rounds would be drawn "
+            "again, which releases the same states twice; resume the newest record."
+        )
+
+
 def _config(
     algorithm: Algorithm,
     network: Network,
@@ -337,20 +361,35 @@ def _config(
 def _resumed(
     record: Record, config: dict[str, Any], state: Any, kind: Numpy | Torch
 ) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
-    """Where a record stopped, its state and its history without the row that only stopping added."""
+    """Where a record stopped, its state and its history without the row that only stopping added.
+
+    A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
+    other noise than they were sent with.
+    """
+    private = record.epsilon is not None or str(config["privacy"]).startswith(("Laplace(", "Gaussian("))
     for name, value in frozen_json(config).items():
         stored = record.config.get(name)
-        if name not in ("steps", "version", "title") and stored != value:
-            raise GossamerError(
+        if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
+            raise NotResumedError(
                 f"the record to resume was run with {name} = {stored!r} and this run has {value!r}: "
                 "resume with the same settings, or start anew."
             )
+    if private and (record.epsilon is None or not record.seal):
+        raise NotResumedError(
+            "the record to resume has no budget or no seal, and nothing else says which of its rounds were sent: "
+            "start anew."
+        )
+    if (record.seal and not record.intact) or not len(record.history) or record.history.t[-1] != record.t:
+        raise NotResumedError(
+            f"the record to resume, of round {record.t!r}, was changed after it was made: use the record as the run "
+            "left it, or start anew."
+        )
     for name, array in ((name, kind.array(value)) for name, value in state._asdict().items()):
         stored = record.state.get(name)
         if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
-            raise GossamerError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
+            raise NotResumedError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
     if record.t > config["steps"]:
-        raise GossamerError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
+        raise NotResumedError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,

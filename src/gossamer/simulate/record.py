@@ -30,6 +30,11 @@ HISTORY = np.dtype(
     ]
 )
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
+UNBOOKED = "not private: no budget was booked"
+
+
+class NotResumedError(GossamerError):
+    """A record from which a run does not go on; nothing was sent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,9 @@ class Record:
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
     epsilon   (m, 2): each learner's ε so far and for ever, at the mechanism's δ; None where nothing is claimed
+    seal      a digest of all of these, taken when the record is made: a record that was changed since is not resumed.
+              It guards against accident and careless editing, such as a round that is set back and would be drawn
+              again with fresh noise. It does not guard against an owner who takes a new one. "": it has none
     """
 
     t: int
@@ -58,6 +66,7 @@ class Record:
     notes: tuple[str, ...]
     claim: str
     epsilon: Array | None = None
+    seal: str | None = None
 
     def __post_init__(self) -> None:
         arrays = {name: _frozen(array) for name, array in self.state.items()}
@@ -66,10 +75,14 @@ class Record:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "config", frozen_json(self.config))
+        if self.epsilon is None and not _is_modest(self.claim):
+            object.__setattr__(self, "claim", UNBOOKED)
+        if self.seal is None:
+            object.__setattr__(self, "seal", self._digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
         config, state = plain(self.config), dict(self.state)
-        kept = (self.history, self.learners, self.optimum, config, self.notes, self.claim, self.epsilon)
+        kept = (self.history, self.learners, self.optimum, config, self.notes, self.claim, self.epsilon, self.seal)
         return Record, (self.t, state, *kept)
 
     @property
@@ -86,10 +99,27 @@ class Record:
     def finished(self) -> bool:
         return bool(self.t >= self.config["steps"])
 
+    @property
+    def intact(self) -> bool:
+        """Whether it is what it was when it was made; False where it has no seal, too."""
+        return self.seal == self._digest()
+
+    def _digest(self) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        told = [FORMAT, self.t, plain(self.config), list(self.notes), self.claim]
+        digest.update(json.dumps(told, sort_keys=True, default=repr).encode())
+        arrays = {"history": self.history, "learners": self.learners, "optimum": self.optimum, "epsilon": self.epsilon}
+        for name, array in sorted((arrays | {f"state.{k}": v for k, v in self.state.items()}).items()):
+            if array is not None:
+                digest.update(repr((name, array.dtype.descr, array.shape)).encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
         return {
             "format": FORMAT,
+            "seal": self.seal,
             "claim": self.claim,
             "epsilon": None if self.epsilon is None else self.epsilon[:, 0].tolist(),
             "epsilon_for_ever": None if self.epsilon is None else self.epsilon[:, 1].tolist(),
@@ -107,8 +137,13 @@ class Record:
         """Write PATH.npz, which is the record, and PATH.json: its numbers and configuration, for people and tools.
 
         The state of neural networks goes to PATH-ROUND.safetensors, which PATH.npz names: whenever a crash comes, the
-        state that it names is there.
+        state that it names is there. Only PATH.npz and that file are read back; a record without a seal stays one.
         """
+        if self.seal and not self.intact:
+            raise GossamerError(
+                "the record was changed after it was made and would not be read back: give a changed copy "
+                "replace(record, …, seal=None)."
+            )
         base = _base(Path(path))
         text = write_json(self.summary()).encode()
         arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
@@ -157,7 +192,7 @@ class Record:
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise ValueError(f"{Path(name).name} is not the state that was saved with it")
                 state = _safetensors().load(content)
-            return cls(
+            record = cls(
                 t=int(about["t"]),
                 state=state,
                 history=_with_fields(arrays["history"], HISTORY),
@@ -167,7 +202,11 @@ class Record:
                 notes=tuple(about["notes"]),
                 claim=about["claim"],
                 epsilon=arrays.get("epsilon"),
+                seal=str(about.get("seal", "")),
             )
+            if record.seal and not record.intact:
+                raise GossamerError(f"{file} was changed after it was written: restore it from a copy.")
+            return record
         except GossamerError:
             raise
         except FileNotFoundError as error:
@@ -232,6 +271,11 @@ def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
     if missing:
         raise ValueError(f"it has no {', '.join(sorted(missing))}")
     return np.asarray(array).view(np.recarray)
+
+
+def _is_modest(claim: object) -> bool:
+    """Whether it says, and says first, that nothing is private."""
+    return isinstance(claim, str) and claim.startswith("not private: ") and claim.isprintable()
 
 
 def _frozen(array: Any) -> Any:

@@ -1,0 +1,109 @@
+"""An adversary that climbs: from the worst records and points that we can think of, to worse ones.
+
+**Where to begin.** For a loss with weights w(aᵀθ, b), a record (a, b) and its replacement (a', b) differ most where
+both weights are as large as they get and a' = −a. One coordinate of θ, the lever, is pushed so far that both margins
+are large (a and a' share a small part of that coordinate), while the others stay at 0, where the other records' weights
+move fastest. Then random moves of everything, learner by learner, each kept where it costs that learner more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.checks.worlds import FEATURES, Candidate, Case, Worlds
+from gossamer.types import Array, Integers
+
+LEVER = 1  # the coordinate that makes margins large
+SHARE = 0.03  # of a record's norm, that lies there
+
+
+class Worst(NamedTuple):
+    """The worst that was found for each learner."""
+
+    candidate: Candidate
+    k: Integers  # (m,) the round whose record is replaced
+    losses: Array  # (m,)
+
+
+def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0) -> Worst:
+    """Records, points and the round of the replaced record on which each learner's messages differ most."""
+    rng = np.random.default_rng(seed)
+    worlds = Worlds(case)
+    m = case.learners
+    worst = Worst(levered(case, rng), np.zeros(m, dtype=np.int64), np.full(m, -1.0))
+    once = case.gradient == "history" and case.mechanism.where == "messages"  # then the first record is the dearest
+    for k in [0] * 4 if once else range(case.rounds):  # otherwise that differs from learner to learner
+        for attempt in range(tries):
+            given = levered(case, rng, k) if attempt % 4 else _random(case, rng)
+            worst = _better(worlds, worst, given, np.full(m, k))
+    for step in range(climbs):
+        worst = _better(worlds, worst, _moved(worst.candidate, 0.5 * 0.98**step, rng, case.classes), worst.k)
+    return worst
+
+
+def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Worst:
+    losses = worlds.replay(given, k).losses
+    more = losses > worst.losses
+    if not more.any():
+        return worst
+    return Worst(worst.candidate.pick(more, given), np.where(more, k, worst.k), np.maximum(losses, worst.losses))
+
+
+def levered(case: Case, rng: np.random.Generator, k: int = 0) -> Candidate:
+    """Records along the first coordinate, replaced by their opposite, with the lever pulled."""
+    m, T, N, outputs = case.learners, case.rounds, case.per_round, case.model.outputs
+    along = np.zeros(FEATURES)
+    along[0], along[LEVER] = 1 - SHARE, SHARE
+    against = along * np.where(np.arange(FEATURES) == LEVER, 1, -1)
+    records = np.zeros((m, T, N, FEATURES))
+    records[..., 0] = rng.choice([-1.0, 1.0], size=(m, T, N)) * (1 - SHARE)
+    records[..., 2] = rng.choice([0.0, SHARE], size=(m, 1, 1))
+    label = rng.integers(0, case.classes, size=m)
+    records[:, :, 0] = np.where(rng.random((m, T, 1)) < 0.5, along, records[:, :, 0])
+    records[:, k, 0] = along
+    labels = rng.integers(0, case.classes, size=(m, T, N)).astype(float)
+    labels[:, :, 0] = label[:, None]
+    pull = 10.0 ** rng.uniform(0, 3.5, size=(m, 1)) * rng.choice([-1.0, 1.0], size=(m, 1))
+    targets = np.zeros((m, T, FEATURES, outputs))
+    spread = rng.choice([-1.0, 1.0], size=(m, 1, outputs)) if outputs > 1 else 1.0
+    targets[:, :, LEVER] = (pull * rng.choice([1.0, 1.0, 0.0], size=(m, T)))[..., None] * spread
+    messages = rng.normal(size=(m, T, case.size)) * rng.choice([0.0, 1.0], size=(m, 1, 1))
+    return Candidate(
+        records, labels, np.tile(against, (m, 1)), label.astype(float), targets.reshape(m, T, -1), messages
+    )
+
+
+def _random(case: Case, rng: np.random.Generator) -> Candidate:
+    m, T, N = case.learners, case.rounds, case.per_round
+    records = 3 * rng.normal(size=(m, T, N, FEATURES))
+    return Candidate(
+        records,
+        rng.integers(0, case.classes, size=(m, T, N)).astype(float),
+        -records[:, 0, 0] + rng.normal(size=(m, FEATURES)),
+        rng.integers(0, case.classes, size=m).astype(float),
+        rng.normal(size=(m, T, case.size)) * 10.0 ** rng.uniform(-1, 2, size=(m, 1, 1)),
+        rng.normal(size=(m, T, case.size)),
+    )
+
+
+def _moved(given: Candidate, size: float, rng: np.random.Generator, classes: int) -> Candidate:
+    """Some of it moved by a little; labels now and then."""
+
+    def shaken(part: Array, scale: float) -> Array:
+        some = rng.random(part.shape) < 0.3
+        return part + scale * some * rng.normal(size=part.shape)
+
+    def relabelled(labels: Array) -> Array:
+        return np.where(rng.random(labels.shape) < 0.03, rng.integers(0, classes, size=labels.shape), labels)
+
+    farther = 1 + size * rng.normal(size=given.targets.shape) * (rng.random(given.targets.shape) < 0.3)
+    return Candidate(
+        shaken(given.records, size),
+        relabelled(given.labels),
+        shaken(given.other, size),
+        relabelled(given.other_label),
+        shaken(given.targets * farther, size),
+        shaken(given.messages, size),
+    )

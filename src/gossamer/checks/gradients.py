@@ -1,0 +1,126 @@
+"""What a model declares of its gradients, measured: their size, what one record changes, and how fast they change.
+
+Everything is accounted from these three, so each is climbed, for every learner, through the memory that a run uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gossamer.checks.finding import Finding, within
+from gossamer.checks.worlds import FEATURES, Case
+from gossamer.records import Batch
+from gossamer.types import Array
+
+TRIES, CLIMBS = 30, 60
+FAR = 12.0  # powers of two: how large points are tried
+
+
+def gradient_findings(case: Case, seed: int = 0) -> Iterator[Finding]:
+    """One finding for each of the three, for the learner for which it is nearest to failing."""
+    rng = np.random.default_rng(seed)
+    bound = case.terms[0].bound
+    N = case.per_round
+    yield _worst(
+        "a gradient's norm", _climbed(case, rng, lambda given: _size(case, given)), [t.bound.c for t in case.terms]
+    )
+    allowed = [2 * t.bound.c / t.bound.records + 2 * t.mean_error(1.0) for t in case.terms]
+    share = "one round" if case.setting.per_round else "one record"
+    found = _climbed(case, rng, lambda given: _replaced(case, given))
+    yield _worst(f"what {share} of {N} changes in a gradient", found, allowed)
+    if math.isfinite(bound.L):
+        found = _climbed(case, rng, lambda given: _slope(case, given))
+        yield _worst("how far a gradient moves for each step of θ", found, [t.bound.L for t in case.terms])
+
+
+def _worst(name: str, measured: Array, declared: list[float]) -> Finding:
+    i = int((measured / np.maximum(declared, 1e-300)).argmax())
+    return within(f"{name}, learner {i}", float(measured[i]), float(declared[i]), 1e-6)
+
+
+Given = tuple[Array, Array, Array, Array, Array]  # rows (m, N, FEATURES), labels, another row, its label, θ
+
+
+def _climbed(case: Case, rng: np.random.Generator, measure: Callable[[Given], Array]) -> Array:
+    best, found = _drawn(case, rng), np.full(case.learners, -1.0)
+    for step in range(TRIES + CLIMBS):
+        given = _drawn(case, rng) if step < TRIES else _shaken(best, 0.95 ** (step - TRIES), rng)
+        measured = measure(given)
+        more = measured > found
+        best = _pick(more, best, given)
+        found = np.maximum(found, measured)
+    return found
+
+
+def _pick(more: Any, best: Given, given: Given) -> Given:
+    a, b, c, d, e = (
+        np.where(more.reshape(-1, *[1] * (old.ndim - 1)), new, old) for old, new in zip(best, given, strict=True)
+    )
+    return a, b, c, d, e
+
+
+def _drawn(case: Case, rng: np.random.Generator) -> Given:
+    """Random ones, and ones whose replacement points the other way while both weigh as much as they can."""
+    m, N = case.learners, case.per_round
+    rows = 3 * rng.normal(size=(m, N, FEATURES))
+    other = rng.normal(size=(m, FEATURES))
+    theta = rng.normal(size=(m, FEATURES, case.model.outputs)) * 2.0 ** rng.uniform(-3, FAR, size=(m, 1, 1))
+    lever = rng.random(m) < 0.5
+    rows[lever, :, :] = (1.0, 0.03, 0.0)
+    other[lever] = (-1.0, 0.03, 0.0)
+    theta[lever, 0] = 0.0
+    labels = rng.integers(0, case.classes, size=(m, N)).astype(float)
+    return rows, labels, other, rng.integers(0, case.classes, size=m).astype(float), theta.reshape(m, -1)
+
+
+def _shaken(given: Given, size: float, rng: np.random.Generator) -> Given:
+    rows, labels, other, label, theta = given
+    return (
+        rows + 0.3 * size * rng.normal(size=rows.shape),
+        labels,
+        other + 0.3 * size * rng.normal(size=other.shape),
+        label,
+        theta * (1 + 0.5 * size * rng.normal(size=theta.shape)) + size * rng.normal(size=theta.shape),
+    )
+
+
+def _gradient(case: Case, rows: Array, labels: Array, theta: Array) -> Array:
+    """Every learner's gradient over records of its own, as the run would take it."""
+    memory = case.memory()
+    m, N = labels.shape
+    memory.observe(Batch(case.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64)))
+    found: Array = memory.gradient(theta)
+    return found
+
+
+def _norm(case: Case, vectors: Array) -> Array:
+    return np.asarray(np.linalg.norm(vectors, 1 if case.laplace else 2, axis=1))
+
+
+def _size(case: Case, given: Given) -> Array:
+    rows, labels, _, _, theta = given
+    return _norm(case, _gradient(case, rows[:, :1], labels[:, :1], theta))
+
+
+def _replaced(case: Case, given: Given) -> Array:
+    rows, labels, other, label, theta = given
+    again, relabelled = rows.copy(), labels.copy()
+    some = slice(None) if case.setting.per_round else slice(0, 1)
+    again[:, some], relabelled[:, some] = other[:, None], label[:, None]
+    return _norm(case, _gradient(case, rows, labels, theta) - _gradient(case, again, relabelled, theta))
+
+
+def _slope(case: Case, given: Given) -> Array:
+    """Along a record's own features, where a linear model moves fastest; minus what rounding alone explains."""
+    rows, labels, other, _, theta = given
+    bound = case.terms[0].bound
+    step = 1e-2 * np.repeat(case.to_ball(other), case.model.outputs, axis=1)
+    rows = np.where(np.arange(len(rows))[:, None, None] % 2, other[:, None], rows)
+    theta = theta / np.maximum(np.abs(theta).max(axis=1, keepdims=True), 1.0)
+    moved = _norm(case, _gradient(case, rows, labels, theta + step) - _gradient(case, rows, labels, theta))
+    blur = 2 * (bound.error + 2 * bound.error_per_size) + 2 * case.terms[0].mean_error(1.0)
+    return np.asarray((moved - blur) / np.maximum(_norm(case, step), 1e-12))

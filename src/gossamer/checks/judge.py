@@ -1,0 +1,55 @@
+"""An outside judge: many noised runs of one learner, in the worst two worlds found, before somebody else's auditor."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import numpy as np
+
+from gossamer.checks.climb import worst_found
+from gossamer.checks.finding import Finding
+from gossamer.checks.worlds import Case, Worlds
+from gossamer.privacy import Accountant, exact_gaussian, exact_laplace
+from gossamer.types import Array, GossamerError
+
+Draw = Callable[[Array, float], Array]
+
+
+def judge(
+    case: Case, *, learner: int = 0, runs: int = 4000, draw: Draw | None = None, significance: float = 1e-3
+) -> Finding:
+    """What jax_privacy's CanaryScoreAuditor (extra `audit`) certifies, against the claim; `draw` may be other noise."""
+    try:
+        auditing = importlib.import_module("jax_privacy.auditing")
+    except ImportError:
+        raise GossamerError(
+            "an outside judge needs the jax-privacy library: pip install 'gossamer-learning[audit]'."
+        ) from None
+    delta = case.mechanism.delta
+    exact = exact_laplace if case.laplace else exact_gaussian
+    held_in, held_out = scores(case, learner, runs, draw or exact)
+    bound = float(auditing.CanaryScoreAuditor(held_in, held_out).epsilon_clopper_pearson(significance, delta=delta))
+    claim = Accountant(case.terms[learner], delta=delta).epsilon_at(case.rounds, delta)
+    return Finding("ε certified by the outside judge", bound, claim, bound <= claim)
+
+
+def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Array]:
+    """Log-likelihood ratios of many noised runs in either world.
+
+    The most powerful attack that knows the records, the messages and the law: high where the first world is likelier.
+    """
+    worst = worst_found(case)
+    worlds = Worlds(case).replay(worst.candidate, worst.k).noised
+    found = np.zeros((2, runs))
+    for t, (one, other) in enumerate(zip(*worlds, strict=True)):
+        scale = case.terms[learner].scale(t)
+        for channel in one:
+            values = one[channel][learner], other[channel][learner]
+            if case.mechanism.where == "source" and np.array_equal(*values):
+                continue  # the same release in both worlds
+            for which, truth in enumerate(values):
+                out = draw(np.broadcast_to(truth, (runs, truth.size)), scale)
+                a, b = (np.abs(out - value) / scale for value in values)
+                found[which] += (b - a).sum(axis=1) if case.laplace else ((b**2 - a**2) / 2).sum(axis=1)
+    return found[0], found[1]

@@ -1,0 +1,266 @@
+"""Two neighbouring worlds, replayed through the code that runs: what do a learner's messages really differ by?
+
+All learners are replayed at once. In the second world every learner has one record replaced; what learners receive is
+the same in both, so none sees another's difference. An adversary chooses the records, what replaces one, and where each
+learner's point is to be in every round: what it sends is worked out from that, because a learner's point is its own
+old state plus what it receives.
+
+The model's gradients, the algorithm's functions, and the boundary's `take` and `hold` are the run's own. Only the noise
+is left out: what would be noised is compared instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import Gradient, Model
+from gossamer.networks import Network
+from gossamer.privacy import Mechanism, PrivateBoundary, Setting, noised_fields
+from gossamer.privacy.accountant import Terms, total
+from gossamer.records import Batch, FeatureBounds, dense_table
+from gossamer.rounds import Rounds
+from gossamer.simulate.engine import setting_of
+from gossamer.streams import OnePass
+from gossamer.types import Array, Integers
+
+FEATURES = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is audited: a method on a network, a model, a mechanism, and how gradients are taken.
+
+    `bind` makes the boundary; a planted defect puts another in its place.
+    """
+
+    algorithm: Algorithm
+    network: Network
+    model: Model
+    mechanism: Mechanism
+    gradient: Gradient
+    rounds: int = 12
+    per_round: int = 1
+    bind: Callable[[Mechanism, Setting], PrivateBoundary] = lambda mechanism, setting: mechanism.bind(setting)
+
+    @property
+    def learners(self) -> int:
+        return self.network.m
+
+    @property
+    def laplace(self) -> bool:
+        return self.mechanism.law == "laplace"
+
+    @property
+    def size(self) -> int:
+        return FEATURES * self.model.outputs
+
+    @cached_property
+    def stream(self) -> OnePass:
+        """Records within the unit ball of the mechanism's norm; only the bounds matter, a replay brings its own."""
+        m, count = self.learners, self.rounds * self.per_round
+        rng = np.random.default_rng(0)
+        table = dense_table(
+            self.to_ball(rng.normal(size=(m * count, FEATURES))), np.arange(float(m * count)) % max(self.classes, 2)
+        )
+        table = replace(table, bounds=FeatureBounds(1.0 if self.laplace else FEATURES**0.5, 1.0, 1.0))
+        return OnePass(table, list(np.arange(m * count).reshape(m, count)), self.per_round)
+
+    @property
+    def classes(self) -> int:
+        return max(2, self.model.outputs)
+
+    @cached_property
+    def setting(self) -> Setting:
+        parts = (self.algorithm, self.network, self.stream, self.model, self.gradient)
+        return setting_of(*parts, self.rounds, self.size)
+
+    def boundary(self) -> PrivateBoundary:
+        return self.bind(self.mechanism, self.setting)
+
+    @cached_property
+    def terms(self) -> list[Terms]:
+        return [ledger.terms for ledger in self.boundary().ledgers]
+
+    @cached_property
+    def claims(self) -> Array:
+        """The total loss that each learner's ledger says is possible: Σ δ/ν, or Σ (δ/σ)²."""
+        return np.array([total(each, self.rounds, not self.laplace) for each in self.terms])
+
+    def memory(self) -> Any:
+        room = np.full(self.learners, self.rounds * self.per_round, dtype=np.int64)
+        return self.model.memory(self.stream.table, self.gradient, room)
+
+    def to_ball(self, vectors: Array) -> Array:
+        """Any vectors to features within the declared bounds."""
+        norm = np.linalg.norm(vectors, 1 if self.laplace else 2, axis=-1, keepdims=True)
+        scaled: Array = vectors / np.maximum(norm, 1.0)
+        return scaled
+
+
+class Candidate(NamedTuple):
+    """What an adversary chooses for each of m learners."""
+
+    records: Array  # (m, rounds, N, FEATURES), before they are brought into the ball
+    labels: Array  # (m, rounds, N)
+    other: Array  # (m, FEATURES): what replaces the first record of round k
+    other_label: Array  # (m,)
+    targets: Array  # (m, rounds, size): where a learner starts, which no data decide, and is to be in each later round
+    messages: Array  # (m, rounds, size): what comes on the channels that do not move the point
+
+    def pick(self, chosen: Any, instead: Candidate) -> Candidate:
+        """Learner by learner, `instead` where `chosen` is true."""
+        return Candidate(
+            *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(self, instead, strict=True))
+        )
+
+
+class Replayed(NamedTuple):
+    losses: Array  # (m,) Σ δ/ν, or Σ (δ/σ)²; ∞ where something that differs is sent without noise
+    noised: tuple[list[dict[str, Array]], list[dict[str, Array]]]  # of both worlds, what would be noised in each round
+    received: list[dict[str, Array]]  # in each round, in both worlds alike
+
+
+class _Watched:
+    """A boundary that adds no noise, and keeps what it would have noised."""
+
+    def __init__(self, boundary: PrivateBoundary, other: _Watched | None) -> None:
+        self._boundary, self._other = boundary, other
+        self.noised: list[dict[str, Array]] = []
+
+    def charge(self, t: int) -> None:
+        self.noised.append({})
+
+    def gradient(self, t: int, grad: Array) -> Array:
+        if self._boundary.mechanism.where == "messages":
+            return grad
+        self.noised[t]["gradient"] = self._boundary.clamped_to_grid(t, grad)
+        return grad if self._other is None else self._other.noised[t]["gradient"]  # the same release in both worlds
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        if self._boundary.mechanism.where == "messages":
+            self.noised[t][channel] = self._boundary.clamped_to_grid(t, value)
+        return value
+
+    def take(self, t: int, got: Array) -> Array:
+        return self._boundary.take(t, got)
+
+    def hold(self, t: int, state: Array) -> Array:
+        return self._boundary.hold(t, state)
+
+
+class Worlds:
+    """Replays candidates of one case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._boundary = case.boundary()
+        self._rows = case.network.rows(mixes=case.algorithm.mixes)
+        scales = [[ledger.terms.scale(t) for ledger in self._boundary.ledgers] for t in range(case.rounds)]
+        self._scales = np.array(scales)  # (rounds, m)
+        self._weights: Any = {over: case.network.off_diagonal(over) for over in case.algorithm.mixes}
+        self.responses: dict[int, tuple[str, Array] | None] = {}  # by round, once it was replayed
+
+    def replay(self, given: Candidate, k: Integers, steer: Callable[..., Array | None] | None = None) -> Replayed:
+        """Both worlds of all learners; learner i's record of round k[i] is the one that is replaced.
+
+        `steer(t, states, targets, alone)` may give other targets for round t + 1, having seen both worlds' states, and
+        what they would be next if nothing came.
+        """
+        case, algorithm = self.case, self.case.algorithm
+        first = _Watched(self._boundary, None)
+        second = _Watched(self._boundary, first)
+        watched: list[Any] = [first, second]
+        worlds = [Rounds(algorithm, self._rows, case.memory(), each, case.model.l2, finite=True) for each in watched]
+        start = algorithm.init(self._rows, given.targets[:, 0])
+        states = [world.start(start) for world in worlds]
+        same, received = np.ones(case.learners, dtype=bool), []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for t in range(case.rounds):
+                sent = [
+                    world.send(state, self._records(given, k, t, replaced), t)
+                    for world, state, replaced in zip(worlds, states, (False, True), strict=True)
+                ]
+                same &= self._same_in_public(*sent)
+                targets = given.targets[:, min(t + 1, case.rounds - 1)]
+                if steer is not None:
+                    chosen = steer(
+                        t, states, targets, [self._alone(*each, t) for each in zip(states, sent, strict=True)]
+                    )
+                    targets = targets if chosen is None else chosen
+                got = self._got(states[0], sent[0], targets, given.messages[:, t], t)
+                received.append(got)
+                private = [channel for channel, out in sent[0].out.items() if out.private]
+                states = [
+                    world.receive(state, each.gradient, got, private, t)
+                    for world, state, each in zip(worlds, states, sent, strict=True)
+                ]
+        losses = self._losses(first.noised, second.noised)
+        return Replayed(np.where(same, losses, math.inf), (first.noised, second.noised), received)
+
+    def _records(self, given: Candidate, k: Integers, t: int, replaced: bool) -> Batch:
+        rows, labels = given.records[:, t].copy(), given.labels[:, t].copy()
+        now = (k == t) & replaced
+        rows[now, 0], labels[now, 0] = given.other[now], given.other_label[now]
+        m, N = labels.shape
+        return Batch(self.case.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
+
+    def _same_in_public(self, one: Any, other: Any) -> Array:
+        """Per learner, whether all that is sent without noise is the same in both worlds."""
+        same = np.ones(self.case.learners, dtype=bool)
+        for channel, out in one.out.items():
+            if not out.private or self.case.mechanism.where == "source":
+                same &= (out.value == other.out[channel].value).all(axis=1)
+        return same
+
+    def _alone(self, state: Any, sent: Any, t: int) -> Any:
+        """A world's next state where nothing comes on its private channels."""
+        got = {
+            c: np.zeros_like(out.value) if out.private else self._weights[out.over] @ out.value
+            for c, out in sent.out.items()
+        }
+        return self.case.algorithm.step(state, got, sent.gradient, self._rows, t)
+
+    def _got(self, state: Any, sent: Any, targets: Array, messages: Array, t: int) -> dict[str, Array]:
+        """What learners receive so that the first world's points come to the targets; z as the graph gives it."""
+        got = {c: messages if out.private else self._weights[out.over] @ out.value for c, out in sent.out.items()}
+        if t not in self.responses:
+            self.responses[t] = self._response(state, got, sent, t)
+        response = self.responses[t]
+        if response is not None:
+            channel, per_unit = response
+            got[channel] = 0 * messages
+            after = self.case.algorithm.step(state, got, sent.gradient, self._rows, t)
+            got[channel] = (targets - self.case.algorithm.point(after)) / per_unit
+        return got
+
+    def _response(self, state: Any, got: dict[str, Array], sent: Any, t: int) -> tuple[str, Array] | None:
+        """The channel that moves the point most, and by how much for each unit that comes on it."""
+        algorithm = self.case.algorithm
+        nothing = np.zeros_like(algorithm.point(state))
+        still = state._replace(**{name: 0 * getattr(state, name) for name in noised_fields(algorithm, self._rows)})
+        private = [channel for channel, out in sent.out.items() if out.private]
+        zero = got | dict.fromkeys(private, nothing)
+        found = None
+        for channel in private:
+            after = algorithm.step(still, zero | {channel: nothing + 1.0}, nothing, self._rows, t)
+            moved = np.asarray(algorithm.point(after))
+            if np.abs(moved).min() > 0 and (found is None or np.abs(moved).min() > np.abs(found[1]).min()):
+                found = (channel, moved)
+        return found
+
+    def _losses(self, one: list[dict[str, Array]], other: list[dict[str, Array]]) -> Array:
+        loss = np.zeros(self.case.learners)
+        for t, (a, b) in enumerate(zip(one, other, strict=True)):
+            for channel in a:
+                apart = a[channel] - b[channel]
+                norm = np.abs(apart).sum(axis=1) if self.case.laplace else np.sqrt((apart**2).sum(axis=1))
+                part = norm / self._scales[t]
+                loss += part if self.case.laplace else part**2
+        return loss

@@ -1,0 +1,194 @@
+"""What float64 adds to the difference of two neighbouring runs, whatever a learner receives.
+
+The recursion in gossamer.privacy.recursion is about exact numbers. A computer rounds every operation, by up to
+u = 2^-53 of its result, and whoever chooses what a learner receives chooses how large its results are. A neighbour
+that pushes θ to 2^92 and pulls it back leaves a multiple of 2^40 behind, which multiple being decided by the last bit
+of what was there before, and so by one record. Noise of scale 1 does not hide that. Two things close it.
+
+**Nothing is large.** Of every sum that a learner receives, and of every state that it keeps, no coordinate is larger
+than S_t = 2^14 ν_t, where ν_t is the scale of its own noise in that round. What is larger is cut off to that
+(`PrivateBoundary.take` and `.hold`). Cutting off coordinate by coordinate moves no two states apart.
+
+**What is left is charged.** With inputs of bounded size the error of a step has a bound that depends on nothing else.
+`rounding_of` finds it by running the algorithm's own `emit` and `step` on numbers of the kind `Bounded`, each of which
+stands for all float64 numbers up to a size, with an error up to some other, and which follow the rules of
+floating-point arithmetic (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., SIAM 2002, §2.2):
+
+    fl(x ∘ y) = (x ∘ y)(1 + d),  |d| ≤ u        for ∘ in +, −, ×, ÷
+
+Errors are linear in the sizes, so that a round has two numbers: the error for states and sums of size at most 1
+without a gradient, and the error for a gradient of size at most 1 alone. In two neighbouring runs the states are then
+further apart than the recursion says by at most twice the error in each coordinate; so the recursion gains a term,
+and the ledger charges it (gossamer.privacy.recursion). An algorithm that does anything else with its numbers than
+adding, subtracting, scaling and clipping them gets no bound, and with it no claim.
+
+Numbers too small for float64's range are no concern: scales below 1e-280 are refused (gossamer.privacy.exact).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from gossamer.types import Array, GossamerError, Rounding, Rows
+
+UNIT = 2.0**-53  # u: an operation's relative error
+SAFE = 1.001  # for the rounding of these bounds themselves
+FAR = 2.0**14  # noise scales: no coordinate of a state or of a received sum is larger
+
+
+class Bounded:
+    """All numbers x up to a size in absolute value, each within `error` of what exact arithmetic would give."""
+
+    __array_ufunc__ = None  # arrays leave it to us to be multiplied with one
+
+    def __init__(self, size: Any, error: Any) -> None:
+        self.size, self.error = size, error
+
+    def _rounded(self, size: Any, error: Any) -> Bounded:
+        return Bounded(size * (1 + UNIT), error + UNIT * size)
+
+    def __add__(self, other: Any) -> Bounded:
+        if isinstance(other, Bounded):
+            return self._rounded(self.size + other.size, self.error + other.error)
+        if np.all(np.asarray(other) == 0):
+            return self
+        return NotImplemented
+
+    __radd__ = __add__
+    __sub__ = __add__
+    __rsub__ = __add__
+
+    def __neg__(self) -> Bounded:
+        return self
+
+    def __mul__(self, factor: Any) -> Bounded:
+        if isinstance(factor, Bounded):
+            return NotImplemented
+        return self._rounded(np.abs(factor) * self.size, np.abs(factor) * self.error)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Bounded:
+        return NotImplemented if isinstance(divisor, Bounded) else self * (1 / np.asarray(divisor, dtype=float))
+
+    def clip(self, low: Any, high: Any) -> Bounded:
+        """Clipping moves no number away from another."""
+        return self
+
+
+class _Always:
+    """Larger than every round, or smaller: so that an algorithm may ask `t < rows.settles` of many rounds at once."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, later: bool) -> None:
+        self._later = later
+
+    def __gt__(self, t: Any) -> bool:
+        return self._later
+
+    def __ge__(self, t: Any) -> bool:
+        return self._later
+
+    def __lt__(self, t: Any) -> bool:
+        return not self._later
+
+    def __le__(self, t: Any) -> bool:
+        return not self._later
+
+
+@njit(cache=True, nogil=True)
+def count_beyond(values: Any, largest: Any) -> int:
+    """How many values are farther from 0 than their row's largest, as NaN is."""
+    found = 0
+    for i in range(len(values)):
+        for k in range(values.shape[1]):
+            found += not abs(values[i, k]) <= largest[i]
+    return found
+
+
+def noised_fields(algorithm: Any, rows: Rows) -> list[str]:
+    """The parts of an algorithm's state that hold parameters, and not something about the graph."""
+    width = 7 * rows.m + 1  # of no other array
+    state = algorithm.init(rows, np.zeros((len(rows.ids), width)))
+    return [name for name, value in state._asdict().items() if np.shape(value)[1:] == (width,)]
+
+
+def rounding_of(algorithm: Any, rows: Rows, z: Array, channels: Sequence[str], after: frozenset[str]) -> Rounding:
+    """The rounding of one learner's rounds 0 … len(z)−1; `rows` is its own, `z` its own weights [z_i]_i.
+
+    Refuses an algorithm whose rounding it cannot bound.
+    """
+    rounds = np.arange(len(z))
+    settled = rounds >= rows.settles
+    found = np.zeros((2, len(z)))
+    for some in (rounds[~settled], rounds[settled]):
+        if len(some):
+            found[:, some] = _errors(algorithm, rows, z, some, channels, after)
+    return Rounding(*found)
+
+
+def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequence[str], after: frozenset[str]) -> Array:
+    """(2, rounds): every round is one row of a block, so that one call of `step` serves them all."""
+    settled = bool(rounds[0] >= rows.settles)
+    try:
+        return _errors_at(algorithm, rows, z[rounds], rounds[:, None], settled, channels, after)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, GossamerError):
+            raise
+        if len(rounds) == 1:
+            raise GossamerError(
+                f"the rounding of {algorithm.name} cannot be bounded, as its emit() or step() does more than add, "
+                f"subtract, scale and clip ({error}): write it so, or use noise at the source."
+            ) from None
+    one_by_one = [_errors(algorithm, rows, z, rounds[k : k + 1], channels, after) for k in range(len(rounds))]
+    return np.concatenate(one_by_one, axis=1)
+
+
+def _errors_at(
+    algorithm: Any, rows: Rows, z: Array, t: Any, settled: bool, channels: Sequence[str], after: frozenset[str]
+) -> Array:
+    wide = noised_fields(algorithm, rows)
+    start = algorithm.init(rows, np.zeros((1, 1)))
+    graph = {name: value for name, value in start._asdict().items() if name not in wide}
+    if any(np.shape(value) != (1, rows.m) or not np.array_equal(value, rows.unit()) for value in graph.values()):
+        raise GossamerError(
+            f"the rounding of {algorithm.name} cannot be bounded, as it keeps {', '.join(graph)} besides parameters: "
+            "keep nothing but z, or use noise at the source."
+        )
+    block = _block(rows, len(z), settled)
+    time = t if len(t) > 1 else int(t[0, 0])  # a schedule of one's own may take whole numbers only
+    errors = []
+    for of_states, of_gradient in ((1.0, 0.0), (0.0, 1.0)):
+        column = np.ones((len(z), 1))
+        numbers = {name: Bounded(of_states * column, 0 * column) for name in wide}
+        state = type(start)(**numbers, **dict.fromkeys(graph, z[:, None]))
+        if not any(algorithm.point(state) is part for part in numbers.values()):
+            raise GossamerError(
+                f"the rounding of {algorithm.name} cannot be bounded, as its gradient is taken at a point that is no "
+                "part of its state: keep the point there, or use noise at the source."
+            )
+        grad = Bounded(of_gradient * column, 0 * column)
+        sent = algorithm.emit(state, grad, block, time)
+        got = {c: Bounded(of_states * column, 0 * column) if o.private else 0 * column for c, o in sent.items()}
+        stepped = algorithm.step(state, got, grad, block, time)
+        values = [sent[c].value for c in channels] + [getattr(stepped, name) for name in wide]
+        for channel in channels:
+            if channel not in after and not any(sent[channel].value is part for part in numbers.values()):
+                raise GossamerError(
+                    f"the rounding of {algorithm.name} cannot be bounded, as channel {channel!r} sends what is no part "
+                    "of its state: keep it there, or use noise at the source."
+                )
+        errors.append(np.max([np.broadcast_to(value.error, column.shape) for value in values], axis=0)[:, 0])
+    return SAFE * np.array(errors)
+
+
+def _block(rows: Rows, k: int, settled: bool) -> Rows:
+    """One learner's place in the network k times over, with [z_i]_i in the first column of z."""
+    own: Any = {name: np.repeat(getattr(rows, name), k, axis=0) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
+    settles: Any = _Always(later=not settled)
+    return rows._replace(ids=np.zeros(k, dtype=np.int64), settles=settles, **own)

@@ -1,0 +1,88 @@
+"""One round of a block of learners, and the privacy boundary in it: what a simulation and a party's process both run.
+
+    send       records ─▶ memory ─▶ gradient ─▶ boundary.gradient ─▶ + l2 θ ─┐
+                                                                             ▼
+               state ─────────────────────────────────────────────────────▶ emit ─▶ boundary.release ─▶ links
+    receive    links ─▶ boundary.take ─▶ step ─▶ boundary.hold ─▶ state
+
+The ridge's l2 θ is no record's, so it is added after the noise at the source: what is noised there depends on records
+and on nothing that could be steered to where adding it rounds.
+
+No state gets beyond FARTHEST where that is asked for, as it is wherever records are to be kept secret: whatever
+neighbours send, no record's gradient may overflow, because whether it does would tell of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import Memory
+from gossamer.privacy import Boundary, noised_fields
+from gossamer.records import Batch
+from gossamer.types import Array, Out, Rows
+
+FARTHEST = 1e100  # no state that learns comes near it
+
+
+class Sent(NamedTuple):
+    """What a round's first half gives: the gradient that the step will use, and all that leaves the learners."""
+
+    gradient: Array
+    out: dict[str, Out]
+
+
+class Rounds:
+    """The rounds of a block of learners; `ridge` is the model's l2, `finite` whether states are kept below FARTHEST."""
+
+    def __init__(
+        self, algorithm: Algorithm, rows: Rows, memory: Memory, boundary: Boundary, ridge: float, finite: bool = False
+    ) -> None:
+        self._algorithm, self._rows, self._memory = algorithm, rows, memory
+        self._boundary, self._ridge, self._finite = boundary, ridge, finite
+        self._parameters = noised_fields(algorithm, rows)
+
+    def start(self, state: Any) -> Any:
+        """The state of round 0, or of wherever a run goes on."""
+        return self._held(state, 0)
+
+    def send(self, state: Any, records: Batch, t: int) -> Sent:
+        """Take round t's records in, charge the round, and draw what is sent in it."""
+        self._memory.observe(records)
+        self._boundary.charge(t)
+        point = self._algorithm.point(state)
+        gradient = with_ridge(self._boundary.gradient(t, self._memory.gradient(point)), self._ridge, point)
+        out = self._algorithm.emit(state, gradient, self._rows, t)
+        return Sent(gradient, {channel: self._released(channel, t, value) for channel, value in out.items()})
+
+    def _released(self, channel: str, t: int, out: Out) -> Out:
+        return out._replace(value=self._boundary.release(channel, t, out.value)) if out.private else out
+
+    def receive(self, state: Any, gradient: Array, got: Mapping[str, Array], private: Collection[str], t: int) -> Any:
+        """The state of round t + 1, from what came in round t; `private` are the channels that carry noise."""
+        taken = {channel: self._boundary.take(t, sum_) if channel in private else sum_ for channel, sum_ in got.items()}
+        return self._held(self._algorithm.step(state, taken, gradient, self._rows, t), t + 1)
+
+    def _held(self, state: Any, t: int) -> Any:
+        kept = {name: self._boundary.hold(t, getattr(state, name)) for name in self._parameters}
+        return state._replace(**({name: near(value) for name, value in kept.items()} if self._finite else kept))
+
+
+def near(value: Any) -> Any:
+    """No coordinate beyond FARTHEST; cutting off moves no two values apart."""
+    if hasattr(value, "new_tensor"):
+        return value.nan_to_num(0.0).clip(-FARTHEST, FARTHEST)
+    if np.abs(value).max(initial=0.0) <= FARTHEST:  # which NaN is not
+        return value
+    return np.clip(np.nan_to_num(value), -FARTHEST, FARTHEST)
+
+
+def with_ridge(gradient: Any, ridge: float, point: Any) -> Any:
+    """The gradient with the penalty's l2 θ; a tensor comes back in the precision that θ has."""
+    if hasattr(gradient, "new_tensor"):
+        gradient = gradient.to(point.dtype)
+        return gradient.add(point, alpha=ridge) if ridge else gradient
+    return gradient + ridge * point if ridge else gradient
