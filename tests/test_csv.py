@@ -150,6 +150,9 @@ def test_numeric_classes_keep_their_order(write):
         ("x,y\n1,0\n2,1\n", {"categories": {"y": ["0", "1"]}}, "declare the target's with --classes"),
         ("x,y\n1,0\n2,1\n", {"categories": {"x": ["1", "2"]}, "ranges": {"x": (0, 9)}}, "declare one of the two"),
         ("x,y\n1,0\n2,1\n", {"categories": {"w": ["1", "2"]}}, "no column 'w'"),
+        ('x,w,y\n1,"a,0\n2,b",1\n3,c,1\n', {"drop": ["w"]}, "line 2: not read as CSV .* one line with all its quotes"),
+        ('x,w,y\n1,"a"b,0\n2,b,1\n', {"drop": ["w"]}, "line 2: not read as CSV"),
+        ("x,y,w\n1,0,a\r2,1,b\n2,1,c\n3,0,d\n", {"drop": ["w"]}, "line 2: not read as CSV"),
     ],
 )
 def test_a_bad_file_gets_one_clear_sentence(write, text, options, says):
@@ -171,6 +174,28 @@ def test_labels_are_compared_as_numbers_where_they_are_numbers(write):
     np.testing.assert_array_equal(streams.from_csv(write(text), "y", learners=2).table.labels, [0, 1, 1, 0])
     large = "x,y\n1,9007199254740992\n2,9007199254740993\n"
     np.testing.assert_array_equal(streams.from_csv(write(large), "y", learners=2).table.labels, [0, 1])
+
+
+def test_a_header_that_comes_again_is_a_record(write):
+    stream = streams.from_csv(write("0,1\n0,1\n1,0\n0,1\n"), "1", learners=2, ranges={"0": (0, 1)}, classes=["0", "1"])
+    np.testing.assert_array_equal(stream.table.labels, [1, 0, 1])
+
+
+def test_how_declared_records_are_laid_out_is_declared_too(write):
+    """All of them 0 or 1, or one not: where it is a number, rows are dense; where all are categories, codes."""
+    for last in ("1", "0.5"):
+        text = f"x,y\n0,a\n1,b\n{last},a\n"
+        stream = streams.from_csv(write(text), "y", learners=2, ranges={"x": (0, 1)}, classes=["a", "b"])
+        assert stream.table.codebook is None
+    text = "u,v,y\n" + "".join(f"{'ab'[k % 2]},{k % 300},{k % 2}\n" for k in range(600))
+    declared = {"categories": {"u": ["a", "b"], "v": [str(k) for k in range(300)]}, "classes": ["0", "1"]}
+    stream = streams.from_csv(write(text), "y", learners=2, **declared)
+    assert stream.table.codebook is not None
+    assert stream.table.bounds == (3, 3**0.5, 1)
+    X = features_of(stream.table).toarray()
+    np.testing.assert_array_equal(X[:, :2], np.eye(2)[np.arange(600) % 2])
+    np.testing.assert_array_equal(X[:, 2:-1], np.eye(300)[np.arange(600) % 300])
+    np.testing.assert_array_equal(X[:, -1], 1)
 
 
 def test_odd_cells_cost_no_more_than_they_hold(write):

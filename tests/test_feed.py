@@ -130,14 +130,125 @@ def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
         Records(path, "csv", SCHEMA, 1, follow=False)
 
 
-def test_half_a_line_of_standard_input_is_cut_off_at_the_next_start(tmp_path):
+def spooled(text, path, format_="csv"):
+    """One start's standard input, to its end; what the file then holds."""
+    spool, until = Spool(io.BytesIO(text), path, format_), time.monotonic() + 5
+    while not spool.ended and time.monotonic() < until:
+        spool.check()
+        time.sleep(0.001)
+    assert spool.ended
+    return path.read_bytes()
+
+
+HEADER = b"age,ward,ill\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "comes", "after"),
+    [
+        (HEADER + b"20,north,no\n5", HEADER + b"50,south,yes\n", HEADER + b"20,north,no\n50,south,yes\n"),
+        (HEADER + b"20,north,no\n", b"", HEADER + b"20,north,no\n"),
+        (HEADER, HEADER, HEADER),
+        (HEADER, HEADER + HEADER, HEADER + HEADER),  # a second header in one start is a record, or refused as one
+        (b"", HEADER + b"20,north,no\n", HEADER + b"20,north,no\n"),
+        (b"age,wa", HEADER + b"20,north,no\n", HEADER + b"20,north,no\n"),  # a crash within the first header
+        (HEADER[:-1], HEADER + b"20,north,no\n", HEADER + b"20,north,no\n"),
+        (b"", b"age,wa", b""),  # whoever brings them ended within the header
+        (HEADER, b"age,wa", HEADER),
+        (HEADER, HEADER[:-1], HEADER),
+        (HEADER, HEADER + b"20,north,no", HEADER + b"20,north,no\n"),
+        (b"\n" + HEADER, b"\r\n  \n" + HEADER + b"20,north,no\n", b"\n" + HEADER + b"20,north,no\n"),
+        (b"\xef\xbb\xbf" + HEADER, b'\xef\xbb\xbf"age", ward,ill\r\n20,north,no\n',
+         b"\xef\xbb\xbf" + HEADER + b"20,north,no\n"),
+    ],
+)  # fmt: skip
+def test_a_header_is_the_first_line_of_a_start_and_is_kept_once(tmp_path, before, comes, after):
     path = tmp_path / "records.csv"
-    path.write_text("age,ward,ill\n20,north,no\n5")
-    Spool(io.BytesIO(b"50,south,yes\n"), path)
-    until = time.monotonic() + 5
-    while not path.read_text().endswith("yes\n") and time.monotonic() < until:
-        time.sleep(0.01)
-    assert path.read_text() == "age,ward,ill\n20,north,no\n50,south,yes\n"
+    path.write_bytes(before)
+    assert spooled(comes, path) == after
+
+
+@pytest.mark.parametrize(
+    "comes", [b"20,north,no\n", b"ward,age,ill\n20,north,no\n", b"age\n", b'"age,ward,ill\n', b"\xff\n"]
+)
+def test_a_start_without_the_header_is_refused_and_nothing_of_it_kept(tmp_path, comes):
+    path = tmp_path / "records.csv"
+    path.write_bytes(HEADER + b"20,north,no\n")
+    with pytest.raises(gs.GossamerError, match="header") as caught:
+        spooled(comes, path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == HEADER + b"20,north,no\n"
+
+
+def test_jsonl_on_standard_input_has_no_header(tmp_path):
+    path, text = tmp_path / "records.jsonl", jsonl(ROWS[:1]).encode()
+    for k in (1, 2, 3):
+        assert spooled(b"\xef\xbb\xbf" + text, path, "jsonl") == k * text
+    assert len(Records(path, "jsonl", SCHEMA, 1, follow=True)) == 3
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_header_that_comes_again_is_a_record_or_is_refused(tmp_path, follow):
+    path = tmp_path / "records.csv"
+    path.write_text(csv(ROWS) + csv(ROWS))
+    with pytest.raises(gs.GossamerError, match="line 6: 'age' in column 'age' is not a finite number"):
+        Records(path, "csv", SCHEMA, 1, follow)
+    path.write_text("0,1\n0,1\n1,0\n0,1\n")
+    feed = Records(path, "csv", Schema("1", ("0", "1"), {"0": (0, 1)}, {}), 1, follow)
+    np.testing.assert_array_equal([feed.arrivals(t).labels[0] for t in range(3)], [1, 0, 1])
+
+
+@pytest.mark.parametrize("line", ['20,north,no,"a', '20,north,no,"a"b', "20,north,no,a\rb", '"20,north,no,a'])
+def test_a_quote_that_is_not_closed_takes_no_other_record_in(tmp_path, line):
+    path = tmp_path / "records.csv"
+    path.write_text(f'age,ward,ill,note\n{line}\n50,south,yes,b"\n', newline="")
+    with pytest.raises(gs.GossamerError, match="line 2: not read as CSV"):
+        Records(path, "csv", SCHEMA, 1, follow=False)
+
+
+ODD = ['"1_0"', '"\u0663"', "1e1", '" 10 "', "10.0", '"1e999"', "1e999", "NaN", "Infinity", '"nan"', "true", "null",
+       "9" * 5000, '"' + "9" * 5000 + '"', '""', "[]", '"\\ud800"', '"0x1"']  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_odd_numbers_are_read_by_themselves_or_refused_in_a_sentence(tmp_path, value):
+    path = tmp_path / "records.jsonl"
+    for name, other in (("age", '"ill": "no"'), ("ill", '"age": 20')):
+        path.write_text(f'{jsonl(ROWS[:1])}{{"{name}": {value}, "ward": "north", {other}}}\n{jsonl(ROWS[1:2])}')
+        said = ""
+        try:
+            assert len(Records(path, "jsonl", SCHEMA, 1, follow=False)) == 3
+        except gs.GossamerError as error:
+            said = str(error)
+        assert not said or "line 2" in said
+        assert "\n" not in said
+
+
+def test_a_folder_of_parquet_files_has_no_order(tmp_path):
+    """Its files' names may hold values, and would decide which come first."""
+    pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
+    for ward in ("north", "south"):
+        (tmp_path / "all" / f"ward={ward}").mkdir(parents=True)
+        parquet(tmp_path / "all" / f"ward={ward}" / "0.parquet", ROWS)
+    with pytest.raises(gs.GossamerError, match="cannot be read as Parquet"):
+        Records(tmp_path / "all", "parquet", SCHEMA, 1, follow=False)
+    assert len(Records(tmp_path / "all" / "ward=north" / "0.parquet", "parquet", SCHEMA, 1, follow=False)) == 4
+
+
+def test_a_learner_ends_with_a_sentence_where_its_input_starts_without_the_header(tmp_path, gossamer, monkeypatch):
+    made = gossamer(
+        "peers", "init", "run", "--learners", 3, "--target", "ill", "--classes", "no,yes", "--range", "age=0:100",
+        "--steps", 5, "--clip", 1,
+    )  # fmt: skip
+    assert made[0] == 0
+    party = tmp_path / "run" / "learner-0" / "party.toml"
+    party.write_text(party.read_text().replace('path = "records.csv"\nfollow = true', 'path = "-"'))
+    (party.parent / "records.csv").write_text("age,ill\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"20,no\n")))
+    code, _, said = gossamer("peer", "run", "run/learner-0")
+    assert code == 2
+    assert "expected the header of" in " ".join(said.split())
+    assert (party.parent / "records.csv").read_text() == "age,ill\n"
 
 
 def test_other_mistakes_get_a_sentence(tmp_path):

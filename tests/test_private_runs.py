@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import replace
 
@@ -118,8 +119,7 @@ def test_clipping_bounds_each_records_gradient_and_each_rounds():
         per_round = gs.RidgeRegression(l2=0.1, clip=gs.models.Clip(norm, 0.7, "round"))
         memory = per_round.memory(stream.table, "latest", stream.room(10))
         memory.observe(stream.arrivals(0))
-        data = memory.gradient(theta) - 0.1 * theta
-        np.testing.assert_allclose(np.linalg.norm(data, norm, axis=1), 0.7)
+        np.testing.assert_allclose(np.linalg.norm(memory.gradient(theta), norm, axis=1), 0.7)
 
 
 def test_clipping_a_softmax_bounds_its_gradient_for_packed_rows_too():
@@ -146,7 +146,7 @@ def test_the_bounds_hold_for_random_records_and_points(model, norm):
     X = rng.uniform(-1, 2, size=(1, 300, n))
     y = (rng.integers(0, max(K, 2), (1, 300))).astype(float)
     stream = gs.streams.from_arrays(X, y, ranges=(-1.0, 2.0))
-    c, L = model.reach(stream.table.bounds, norm)
+    c, L, *_ = model.reach(stream.table.bounds, norm)
     memory = model.memory(stream.table, "latest", np.array([1]))
     worst_c, worst_L = 0.0, 0.0
     for t in range(300):
@@ -190,7 +190,7 @@ def test_scaled_mushrooms_have_the_same_gradient_as_scaled_columns():
             dense[i].append((X[[row]].toarray()[0], batch.labels[i]))
     theta = np.random.default_rng(0).normal(size=(10, 117))
     for i in range(10):
-        g = np.mean([(1 / (1 + np.exp(-a @ theta[i])) - b) * a for a, b in dense[i]], axis=0) + 0.3 * theta[i]
+        g = np.mean([(1 / (1 + np.exp(-a @ theta[i])) - b) * a for a, b in dense[i]], axis=0)
         np.testing.assert_allclose(memory.gradient(theta)[i], g, atol=1e-12)
 
 
@@ -296,3 +296,118 @@ def test_features_that_were_read_off_the_data_forbid_any_claim():
             model=gs.LogisticRegression(l2=0.1, clip=gs.clip_l1(1.0)), steps=3, gradient="latest",
             privacy=gs.Laplace.for_budget(8.0, where="source"),
         )  # fmt: skip
+
+
+def test_a_private_record_that_was_set_back_is_not_resumed():
+    """Rounds 10 to 20 would be drawn again, with fresh noise, and booked once."""
+    mechanism = gs.Laplace.for_budget(8.0, horizon=40)
+    early = private_run(40, mechanism, callback=lambda p: p.t == 10)
+    late = private_run(40, mechanism, callback=lambda p: p.t == 20)
+    for change in (
+        {"t": 10},
+        {"t": 10, "history": late.history[:2]},
+        {"state": early.state},
+        {"epsilon": early.epsilon},
+    ):
+        with pytest.raises(gs.GossamerError, match="was changed after it was made"):
+            private_run(40, mechanism, replace(late, **change))
+    assert private_run(40, mechanism, late).t == 40
+
+
+@pytest.mark.parametrize("lost", [{"seal": ""}, {"epsilon": None, "seal": None}, {"epsilon": None, "seal": ""}])
+def test_a_private_record_without_seal_or_budget_is_only_looked_at(lost):
+    part = replace(private_run(10, gs.Laplace.for_budget(8.0)), **lost)
+    assert "accuracy" in repr(part)
+    with pytest.raises(gs.GossamerError, match="has no budget or no seal"):
+        private_run(20, gs.Laplace.for_budget(8.0), part)
+
+
+def test_a_private_record_of_another_version_is_not_resumed(monkeypatch):
+    """Its noise may be found, and its rounds be booked, in another way."""
+    part = private_run(10, gs.Laplace.for_budget(8.0))
+    seeded = private_run(10, gs.privacy.simulated(gs.decay(1.0, 0.6)))
+    monkeypatch.setattr(importlib.import_module("gossamer.simulate.engine"), "__version__", "99.0")
+    with pytest.raises(gs.GossamerError, match=r"version = .* and this run has '99\.0'"):
+        private_run(20, gs.Laplace.for_budget(8.0), part)
+    assert private_run(20, gs.privacy.simulated(gs.decay(1.0, 0.6)), seeded).t == 20, "what claims nothing goes on"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"privacy": gs.Laplace.for_budget(8.0, horizon=20)}, "privacy"),
+        ({"privacy": gs.Laplace.for_budget(4.0)}, "privacy"),
+        ({"privacy": gs.Laplace.for_budget(8.0, exponent=0.7)}, "privacy"),
+        ({"model": gs.LogisticRegression(l2=0.1, clip=gs.clip_l1(0.5))}, "model"),
+        ({"stream": gs.datasets.mushrooms(10, 1, rows="l1")}, "stream"),
+        ({"stream": gs.datasets.mushrooms(10, 0, rows="raw")}, "stream"),
+        ({"step": gs.decay(1.0, 0.80000001)}, "algorithm"),
+        ({"evaluate_every": 5}, "evaluate_every"),
+        ({"gradient": "latest"}, "gradient"),
+    ],
+    ids=["horizon", "ε", "noise exponent", "clip", "records", "rows", "step", "evaluate_every", "gradient"],
+)
+def test_a_private_run_goes_on_with_nothing_changed(change, says):
+    def run(steps, resume=None, step=None, stream=None, **given):
+        usual = {"model": gs.LogisticRegression(l2=0.1), "privacy": gs.Laplace.for_budget(8.0), "evaluate_every": 10}
+        return gs.simulate(
+            gs.ldp_gradient_tracking(step=step or gs.decay(1.0, 0.8)), NET,
+            stream or gs.datasets.mushrooms(10, 0, rows="l1"), steps=steps, resume=resume, **{**usual, **given},
+        )  # fmt: skip
+
+    with pytest.raises(gs.GossamerError, match=f"was run with {says} = "):
+        run(20, resume=run(10), **change)
+
+
+PRIVATE = ("run", "mushrooms", "--epsilon", 8, "--rows", "l1", "--horizon", 40)
+
+
+def test_a_private_folder_whose_record_was_replaced_meanwhile_is_not_gone_on_with(gossamer, tmp_path, monkeypatch):
+    """Two commands resume one folder; the second read the record before the first went on and wrote its own."""
+    assert gossamer(*PRIVATE, "--steps", 5, "--out", "p")[0] == 0
+    from gossamer.cli import run as command
+
+    whole = command.prepared
+
+    def overtaken(settings, before):
+        made = whole(settings, before)
+        made.run(None).save(tmp_path / "p" / "record")
+        return made
+
+    monkeypatch.setattr(command, "prepared", overtaken)
+    code, _, err = gossamer("run", "--resume", "p", "--steps", 10)
+    assert code == 2
+    assert "another command went on with this run in the meantime" in " ".join(err.split())
+    assert gs.Record.load(tmp_path / "p").t == 10, "what the first command left is still there"
+    assert not (tmp_path / "p" / command.USED).exists()
+
+
+def test_a_private_folder_whose_record_another_command_took_is_refused_in_a_sentence(gossamer, tmp_path, monkeypatch):
+    assert gossamer(*PRIVATE, "--steps", 5, "--out", "p")[0] == 0
+    from gossamer.cli import run as command
+
+    whole = command.prepared
+
+    def taken(settings, before):
+        (tmp_path / "p" / "record.npz").rename(tmp_path / "p" / command.USED)
+        return whole(settings, before)
+
+    monkeypatch.setattr(command, "prepared", taken)
+    code, _, err = gossamer("run", "--resume", "p", "--steps", 10)
+    assert code == 2
+    assert "its record is gone, as if another command had just resumed it" in " ".join(err.split())
+    assert (tmp_path / "p" / command.USED).exists()
+
+
+def test_a_private_folder_that_was_refused_can_still_be_resumed(gossamer, tmp_path):
+    """Nothing was sent: with the settings put right the run goes on."""
+    assert gossamer(*PRIVATE, "--steps", 5, "--out", "p")[0] == 0
+    file = tmp_path / "p" / "settings.json"
+    right = file.read_text()
+    file.write_text(right.replace('"epsilon": "8"', '"epsilon": "80"'))
+    code, _, err = gossamer("run", "--resume", "p", "--steps", 10)
+    assert code == 2
+    assert "was run with privacy" in " ".join(err.split())
+    file.write_text(right)
+    assert gossamer("run", "--resume", "p", "--steps", 10)[0] == 0
+    assert gs.Record.load(tmp_path / "p").t == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -261,6 +262,92 @@ def test_a_record_whose_state_does_not_fit_is_refused():
         kept = (part.history, part.learners, part.optimum, part.config, part.notes, part.claim)
         with pytest.raises(gs.GossamerError, match=f"no fitting state '{name}'"):
             small(resume=gs.Record(part.t, state, *kept))
+
+
+def saved_with(npz, **changed):
+    """A record's file with other arrays or, of its summary, other values."""
+    with np.load(npz, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    about = json.loads(arrays["summary"].tobytes())
+    for name, value in changed.items():
+        if name in arrays or "." in name:
+            arrays[name] = value
+        elif value is None:
+            del about[name]
+        else:
+            about[name] = value
+    arrays["summary"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    np.savez_compressed(npz, **arrays)
+
+
+def test_a_record_that_was_changed_after_it_was_written_is_refused(tmp_path):
+    """A round set back, rows of history cut, states of another round, other settings: all of it is under one seal."""
+    early, late = (small(callback=lambda p, stop=stop: p.t == stop, evaluate_every=5) for stop in (10, 20))
+    config = json.loads(early.save(tmp_path / "early")[1].read_text())["config"]
+    changes = [
+        {"t": 10, "history": late.history[:3]},
+        {"state.theta": early.theta},
+        {f"state.{name}": value for name, value in early.state.items()},
+        {"history": late.history[[0, -1]]},
+        {"config": {**config, "steps": 1000}},
+        {"config": {**config, "privacy": "none"}},
+        {"notes": ["all is well"]},
+        {"claim": "not private: or is it"},
+        {"learners": early.learners},
+        {"optimum": late.optimum + 1},
+        {"seal": "0" * 32},
+    ]
+    for change in changes:
+        npz = late.save(tmp_path / "late")[0]
+        gs.Record.load(npz)
+        saved_with(npz, **change)
+        with pytest.raises(gs.GossamerError, match=r"late\.npz was changed after it was written: restore it"):
+            gs.Record.load(npz)
+    npz, readable = late.save(tmp_path / "late")
+    readable.write_text(readable.read_text().replace('"t": 20', '"t": 10'))
+    assert gs.Record.load(npz).t == 20, "the .json is for people, and nothing is read from it"
+
+
+def test_a_record_that_was_changed_in_memory_is_not_resumed_or_saved(tmp_path):
+    early, late = (small(callback=lambda p, stop=stop: p.t == stop, evaluate_every=5) for stop in (10, 20))
+    assert late.intact
+    for change in (
+        {"t": 10},
+        {"t": 10, "history": late.history[:3]},
+        {"state": early.state},
+        {"config": {**late.config, "steps": 1000}},
+        {"notes": ("all is well",)},
+    ):
+        changed = replace(late, **change)
+        assert not changed.intact
+        with pytest.raises(gs.GossamerError, match="was changed after it was made: use the record as"):
+            small(evaluate_every=5, resume=changed)
+        with pytest.raises(gs.GossamerError, match="was changed after it was made and would not be read back"):
+            changed.save(tmp_path / "changed")
+    built = replace(late, t=10, seal=None)
+    with pytest.raises(gs.GossamerError, match="of round 10, was changed"):
+        small(evaluate_every=5, resume=built)
+    meddled = pickle.loads(pickle.dumps(late))
+    meddled.theta.setflags(write=True)
+    meddled.theta[0, 0] += 1e-9
+    with pytest.raises(gs.GossamerError, match="was changed after it was made"):
+        small(evaluate_every=5, resume=meddled)
+
+
+def test_a_record_of_before_there_were_seals_is_read_and_goes_on(tmp_path):
+    npz = small(callback=lambda p: p.t == 12, evaluate_every=5).save(tmp_path / "old")[0]
+    saved_with(npz, seal=None)
+    old = gs.Record.load(npz)
+    assert old.seal == ""
+    np.testing.assert_array_equal(small(evaluate_every=5, resume=old).theta, small(evaluate_every=5).theta)
+    assert gs.Record.load(old.save(tmp_path / "copy")[0]).seal == "", "and gets no seal by being copied"
+
+
+def test_a_seal_is_the_same_wherever_it_is_taken(tmp_path):
+    record = small()
+    again = gs.Record.load(record.save(tmp_path / "r")[0])
+    assert again.seal == record.seal == replace(record, seal=None).seal == replace(again, seal=None).seal
+    assert json.loads((tmp_path / "r.json").read_text())["seal"] == record.seal
 
 
 def test_records_travel_between_processes():

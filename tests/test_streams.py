@@ -116,6 +116,13 @@ def test_by_class_gives_each_learner_mostly_one_class(draw, learners):
     assert (poisonous[edible_ones:] > 0.75).all()
 
 
+def test_by_class_says_that_labels_decide():
+    """And the order of an iid stream is the same for any labels."""
+    assert "a record's label decides whose it is" in datasets.mushrooms(split="by-class").table.undeclared
+    assert datasets.mushrooms(split="iid").table.undeclared == ""
+    assert mushrooms_file.load().undeclared == "", "what is kept for others is not touched"
+
+
 @pytest.mark.parametrize("given", [{"learners": 1}, {"learners": 9000}, {"draw": "twice"}, {"split": "none"}], ids=str)
 def test_options_of_mushrooms_are_checked(given):
     with pytest.raises(GossamerError, match="expected"):

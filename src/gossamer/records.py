@@ -52,7 +52,8 @@ class Table:
     columns: int
     scale: float = 1.0
     bounds: FeatureBounds | None = None  # None: nothing was declared
-    undeclared: str = ""  # what of the features or labels was read off the data itself, in words: no privacy then
+    undeclared: str = ""  # what one record's value could change for others, and what to do, in words: no privacy then
+    classes: int = 0  # how many were declared for the labels; 0: none were
 
     def __len__(self) -> int:
         return len(self.labels)

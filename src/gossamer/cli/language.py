@@ -16,6 +16,7 @@ WORDS = (
     (r"declared feature ranges", "declared columns (--range, --categories)"),
     (r"\bgradient='(\w+)'", r"--gradient \1"),
     (r"\bdraw='(\w+)'", r"--draw \1"),
+    (r"\bsplit='([\w-]+)'", r"--split \1"),
     (r" say strict=False \(--no-strict\)", " say --no-strict"),
     (r"\bper_round=", "--per-round "),
     (r"\bper_round\b", "--per-round"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -38,7 +40,7 @@ from gossamer.cli.watch import undisturbed
 from gossamer.files import replace_file
 from gossamer.report.curves import spent
 from gossamer.simulate import Record
-from gossamer.simulate.record import write_json
+from gossamer.simulate.record import NotResumedError, write_json
 from gossamer.types import GossamerError
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
@@ -179,8 +181,12 @@ def run(
     try:
         folder = out or made
         if before is not None and before.epsilon is not None and resume is not None:
-            (resume / "record.npz").replace(resume / USED)  # whoever resumes it again would release its state again
+            _use(resume, before)
         record = run_it(None if folder is None else lambda so_far: _checkpoint(so_far, settings, folder))
+    except NotResumedError:
+        if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
+            (resume / USED).replace(resume / "record.npz")  # nothing was sent
+        raise
     except BaseException:
         if made is not None and not any(made.iterdir()):
             made.rmdir()
@@ -222,6 +228,23 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
     return replace(settings, steps=wanted), record
 
 
+def _use(folder: Path, record: Record) -> None:
+    """Set a private record aside: whoever resumed it again, or at the same time, would release its state again."""
+    try:
+        (folder / "record.npz").replace(folder / USED)
+        with np.load(folder / USED, allow_pickle=False) as stored:
+            mine = json.loads(stored["summary"].tobytes()).get("seal", "") == record.seal
+    except FileNotFoundError:
+        raise GossamerError(
+            f"--resume {folder}: its record is gone, as if another command had just resumed it: let that one end."
+        ) from None
+    if not mine:
+        (folder / USED).replace(folder / "record.npz")
+        raise GossamerError(
+            f"--resume {folder}: another command went on with this run in the meantime: give the command again."
+        )
+
+
 def _show(console: Console, record: Record, delta: float, said: list[str]) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
     columns = NEURAL if "train_accuracy" in (record.learners.dtype.names or ()) else ERRORS
@@ -237,7 +260,7 @@ def _show(console: Console, record: Record, delta: float, said: list[str]) -> No
     table.add_row("mean", *_numbers(record.history[-1], columns), "", style="bold")
     console.print(table)
     claim = record.claim.replace("on source", "at the source")
-    for sentence in (claim[0].upper() + claim[1:] + ".", *said, *record.notes):
+    for sentence in (claim[:1].upper() + claim[1:] + ".", *said, *record.notes):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
 
 

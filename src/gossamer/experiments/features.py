@@ -23,6 +23,7 @@ import numpy as np
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING
 from gossamer.experiments.pictures import NAMES, READ
+from gossamer.experiments.problems import split_as_given
 from gossamer.experiments.runs import Result, Runs, code_of, epsilons
 from gossamer.models import SoftmaxRegression, clip_l2
 from gossamer.networks import Network
@@ -104,7 +105,7 @@ class FeatureTask:
 
 @lru_cache(maxsize=2)
 def _stream(data: str, split: Any, seed: int, per_round: int) -> Any:
-    return READ[data](10, seed, "once", split, per_round, features="scattering")
+    return split_as_given(READ[data](10, seed, "once", split, per_round, features="scattering"))
 
 
 @dataclass(frozen=True)

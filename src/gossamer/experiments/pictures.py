@@ -25,6 +25,7 @@ import numpy as np
 from gossamer import datasets
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING, Entry
+from gossamer.experiments.problems import split_as_given
 from gossamer.experiments.runs import PUBLISHED, Result, Runs, code_of, epsilons
 from gossamer.models import Clip, clip_l1
 from gossamer.networks import Network, read_network
@@ -105,7 +106,7 @@ class Pictures:
 
 @lru_cache(maxsize=2)
 def _stream(data: str, seed: int, split: Any, per_round: int, tested: int) -> Any:
-    stream = READ[data](10, seed, "random", split, per_round)
+    stream = split_as_given(READ[data](10, seed, "random", split, per_round))
     assert stream.test is not None
     stream.test = replace(stream.test, rows=stream.test.rows[:tested], labels=stream.test.labels[:tested])
     return stream

@@ -6,6 +6,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Model
 from gossamer.peers.config import Plan
 from gossamer.privacy import Privacy, PrivateBoundary, Unproved, simulated
+from gossamer.privacy.unproved import claim_of
 from gossamer.setting import setting_for
 from gossamer.types import Array
 
@@ -15,7 +16,7 @@ class OwnRow:
 
     def __init__(self, privacy: Privacy, learners: int, i: int) -> None:
         self._privacy, self._learners, self._i = privacy, learners, i
-        self.claim = getattr(privacy, "claim", "not private: the noise makes no claim")
+        self.claim = claim_of(privacy)
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]

@@ -3,14 +3,15 @@
 CSV files have a header line, JSONL files an object a line; of Parquet files all columns are read at once. A followed
 file is read to its end again and again; a line counts once it has been ended. What comes on standard input is first
 written to a file of the party's own, because a learner that starts again must see the same records.
+
+A record's place decides its round, and no record's value does: the first line is the header because it is the first,
+and every later line is a record, or is refused, whatever it says. Otherwise one record could move all that follow.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import importlib
-import io
 import json
 import os
 import threading
@@ -21,10 +22,12 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from gossamer.records import Batch
+from gossamer.streams.csv import cells_of, lines_of
 from gossamer.streams.schema import Schema
 from gossamer.types import Array, GossamerError
 
 Format = Literal["csv", "jsonl", "parquet"]
+MARK = b"\xef\xbb\xbf"  # with which some begin UTF-8 text
 
 
 class Records:
@@ -103,9 +106,8 @@ class Records:
             text = data.decode("utf-8-sig" if not self._line else "utf-8")
         except UnicodeDecodeError as error:
             raise GossamerError(f"{self._path} is not UTF-8 text ({error.reason}): convert it.") from None
-        numbered = [(self._line + k, line.removesuffix("\r")) for k, line in enumerate(text.split("\n"), 1)]
-        self._line += len(numbered)
-        numbered = [(k, line) for k, line in numbered if line.strip()]
+        numbered = lines_of(text, self._line)
+        self._line += 1 + text.count("\n")
         if self._format == "jsonl":
             names = [self._schema.target, *self._schema.features]
             self._take(names, [k for k, _ in numbered], [self._object(k, line, names) for k, line in numbered])
@@ -115,7 +117,6 @@ class Records:
             if len(set(self._header)) < len(self._header):
                 raise GossamerError(f"{self._path} has two columns of one name: rename one.")
         rows = [(k, self._cells(k, line)) for k, line in numbered]
-        rows = [(k, row) for k, row in rows if row != self._header]  # said again by whoever starts anew
         for k, row in rows:
             if len(row) != len(self._header):
                 raise GossamerError(
@@ -124,10 +125,7 @@ class Records:
         self._take(self._header, [k for k, _ in rows], [row for _, row in rows])
 
     def _cells(self, k: int, line: str) -> list[str]:
-        try:
-            return [cell.strip() for cell in next(csv.reader(io.StringIO(line)), [])]
-        except csv.Error as error:
-            raise GossamerError(f"{self._path}, line {k}: not read as CSV ({error}); correct that line.") from None
+        return cells_of(f"{self._path}, line {k}", line)
 
     def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
         try:
@@ -150,11 +148,16 @@ class Records:
 
 
 class Spool:
-    """Writes what comes on `source` to the end of a file, whole lines at a time, from a thread of its own."""
+    """Writes what comes on `source` to the end of a file, whole lines at a time, from a thread of its own.
 
-    def __init__(self, source: BinaryIO, path: Path, power: bool = False) -> None:
-        self._source, self._path, self._power = source, path, power
-        self._error: OSError | None = None
+    Whatever brings CSV sends the header first, whenever it starts. So the first line of a start is a header by its
+    place, and no other is, whatever it says. A file that is new gets it; one that has a header already must have the
+    same, and is not given it again. Where a start ends before it has ended its first line, it has brought nothing.
+    """
+
+    def __init__(self, source: BinaryIO, path: Path, format_: Format = "csv", power: bool = False) -> None:
+        self._source, self._path, self._format, self._power = source, path, format_, power
+        self._error: GossamerError | None = None
         self.ended = False
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
         _cut_unended_line(self._file)
@@ -163,19 +166,53 @@ class Spool:
     def check(self) -> None:
         """Refuse to go on where records could not be kept."""
         if self._error is not None:
-            raise GossamerError(f"{self._path} cannot be written ({self._error.strerror}): free the disk, start again.")
+            raise self._error
 
     def _copy(self) -> None:
         try:
+            first = _first_line(self._source)
+            if self._format != "csv" or self._is_new_header(first):
+                self._write(first)
             for line in iter(self._source.readline, b""):
-                whole = memoryview(line if line.endswith(b"\n") else line + b"\n")
-                while whole:
-                    whole = whole[os.write(self._file, whole) :]
-                if self._power:
-                    os.fsync(self._file)
+                self._write(line)
             self.ended = True
         except OSError as error:
+            why = f"{self._path} cannot be written ({error.strerror}): free the disk, start again."
+            self._error = GossamerError(why)
+        except GossamerError as error:
             self._error = error
+
+    def _is_new_header(self, first: bytes) -> bool:
+        """Whether the first line of this start is to be written; refuses one that is not the file's header."""
+        if not first.endswith(b"\n"):
+            return False
+        with self._path.open("rb") as file:
+            header = _first_line(file)
+        if header and _said(first) != _said(header):
+            raise GossamerError(
+                f"standard input begins with {first[:60]!r}, expected the header of {self._path} again: let what feeds "
+                "the learner send its header first, whenever it starts."
+            )
+        return not header
+
+    def _write(self, line: bytes) -> None:
+        whole = memoryview(line if line.endswith(b"\n") or not line else line + b"\n")
+        while whole:
+            whole = whole[os.write(self._file, whole) :]
+        if self._power:
+            os.fsync(self._file)
+
+
+def _first_line(source: BinaryIO) -> bytes:
+    """The first line that is not empty; nothing where there is none."""
+    line = source.readline().removeprefix(MARK)
+    while line and not line.strip():
+        line = source.readline()
+    return line
+
+
+def _said(header: bytes) -> list[str]:
+    return cells_of("the header", header.decode("utf-8", "replace").rstrip("\r\n"))
 
 
 def _cut_unended_line(file: int) -> None:
@@ -202,7 +239,9 @@ def _parquet(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
             f"{path}: reading Parquet needs pyarrow; install gossamer-learning[parquet], or give a CSV or JSONL file."
         ) from None
     try:
-        table = parquet.read_table(path)
+        # One file, read row by row: in a folder of files, names that hold values would decide the order.
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
     except FileNotFoundError:
         raise GossamerError(f"no file {path}: put the records there, or change [data] path.") from None
     except Exception as error:  # pyarrow's errors have no common class

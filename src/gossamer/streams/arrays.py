@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.records import FeatureBounds, Table, binary_table, dense_table
+from gossamer.records import FeatureBounds, Table, binary_table, dense_table, encode_digits
 from gossamer.streams.stream import OnePass, fingerprint
 from gossamer.types import GossamerError
 
@@ -30,7 +30,8 @@ def from_arrays(
     run out it goes on with those it has. Features that are all 0 or 1 are packed, so that work goes by non-zeros.
 
     `ranges` = (low, high), numbers or one per feature, declares what features may be; privacy is accounted from it, so
-    every record is checked, and what lies outside refused or clipped.
+    every record is checked, and what lies outside refused or clipped. Features are then packed where the declaration
+    leaves nothing but 0 and 1: ranges (0, 1), and arrays of whole numbers or booleans. No record's value decides it.
 
     `test` = (X, y), of shapes (k, n) and (k,), are records that nobody learns from. Accuracies are then on those, and
     no optimum is looked for.
@@ -53,12 +54,14 @@ def from_arrays(
     ends = np.cumsum([len(b) for b in labels])
     order = [np.arange(end - len(b), end) for b, end in zip(labels, ends, strict=True)]
     together = np.concatenate(features)
-    bounds = None
-    if ranges is not None:
-        together, bounds = _within(together, ranges, outside)
+    if ranges is None:
+        table = table_of(together, np.concatenate(labels))
+    else:
+        whole = all(isinstance(part, np.ndarray) and part.dtype.kind in "biu" for part in X)  # type: ignore[union-attr]
+        table = _declared_table(together, np.concatenate(labels), ranges, outside, whole)
     tested = None if test is None else _test_table(test, together.shape[1], ranges, outside)
     about = None if tested is None else {"test": fingerprint(tested, [])}  # no run goes on with other ones
-    stream = OnePass(table_of(together, np.concatenate(labels), bounds), order, per_round, about)
+    stream = OnePass(table, order, per_round, about)
     stream.test = tested
     return stream
 
@@ -75,10 +78,22 @@ def _test_table(
     return table_of(X if ranges is None else _within(X, ranges, outside)[0], y)
 
 
-def table_of(X: NDArray[Any], y: NDArray[Any], bounds: FeatureBounds | None = None) -> Table:
+def table_of(X: NDArray[Any], y: NDArray[Any]) -> Table:
     """Codes where all features are 0 or 1, dense rows otherwise."""
     binary = bool(((X == 0) | (X == 1)).all()) and X.size > 0
-    return replace(binary_table(X, y) if binary else dense_table(X, y), bounds=bounds)
+    return binary_table(X, y) if binary else dense_table(X, y)
+
+
+def _declared_table(
+    X: NDArray[Any], y: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str, whole: bool
+) -> Table:
+    """Codes where features can be nothing but 0 and 1, dense rows otherwise, whatever the records hold."""
+    low, high, columns = np.asarray(ranges[0]), np.asarray(ranges[1]), X.shape[1]
+    X, bounds = _within(X, ranges, outside)
+    if not (whole and columns and (low == 0).all() and (high == 1).all()):
+        return replace(dense_table(X, y), bounds=bounds)
+    codebook, codes = encode_digits(X.astype(np.uint8), [1] * columns, optional=True)
+    return Table(codes, np.asarray(y, dtype=float), codebook, columns, bounds=bounds)
 
 
 def _within(X: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str) -> tuple[NDArray[Any], FeatureBounds]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.records import FeatureBounds
+from gossamer.records import FeatureBounds, Table, dense_table, one_hot_table
 from gossamer.streams.arrays import table_of
-from gossamer.streams.stream import OnePass
+from gossamer.streams.stream import OnePass, label_decides
 from gossamer.types import Array, GossamerError, Integers
 
 MOST_CATEGORIES = 1000
@@ -36,13 +37,15 @@ def from_csv(
 ) -> OnePass:
     """Records from a CSV file with a header line; the column `target` is the label, all others are features.
 
-    Records go to `learners` in turn, or, with `split_by`, to one learner per value of that column (which is then no
-    feature). `categorical` columns become one-hot columns, a column of `categories[column] = [name, …]` does so for
+    Each line is a record. Records go to `learners` in turn, or, with `split_by`, to one learner per value of that
+    column. That column is then no feature: it says who has a record, which is public, and ε is about all the rest of
+    it. `categorical` columns become one-hot columns, a column of `categories[column] = [name, …]` does so for
     those names. Numbers are scaled to [0, 1] by `ranges[column] = (low, high)`. Labels are numbers of `classes`, in the
     order given, or with `regression=True` numbers, scaled like a feature. `intercept` adds a column of ones.
 
     Ranges, categories and classes that are not declared are read off the file. One record can change them, and with
-    them every message, so such a stream cannot be used privately; it carries a note that says so.
+    them every message, so such a stream cannot be used privately; it carries a note that says so. Where all is
+    declared, another value in a record changes that record's row and nothing else.
     """
     cells = _read(Path(path))
     ranges, categories = ranges or {}, {name: _stripped(name, listed) for name, listed in (categories or {}).items()}
@@ -72,6 +75,8 @@ def from_csv(
         [name for name in features if name in one_hot and name not in categories],
         target if classes is None and not regression else None,
     )
+    if split_by == target:
+        undeclared = undeclared or label_decides(f"--split-by {target}", "split by another column")
     order = _round_robin(records, learners) if split_by is None else _one_per_value(cells.column(split_by))
     names = (
         [f"{i}" for i in range(learners)]
@@ -83,8 +88,20 @@ def from_csv(
     notes += [undeclared[0].upper() + undeclared[1:]] if undeclared else []
     width = len(features) + intercept  # a number is at most 1, one column of a one-hot block is 1
     bounds = None if undeclared else FeatureBounds(width, width**0.5, 1.0)
-    table = replace(table_of(np.hstack(blocks), labels, bounds), undeclared=undeclared)
+    if undeclared:
+        table = table_of(np.hstack(blocks), labels)
+    else:
+        table = _declared_table(blocks, labels, categories_alone=one_hot >= {*features})
+    table = replace(table, bounds=bounds, undeclared=undeclared, classes=len(classes or ()))
     return OnePass(table, order, per_round, description, notes)
+
+
+def _declared_table(blocks: Sequence[Array], labels: Array, categories_alone: bool) -> Table:
+    """Codes or dense rows as the declaration has it, never as the values happen to be."""
+    if categories_alone:
+        digits = np.stack([block.argmax(axis=1) for block in blocks], axis=1)
+        return one_hot_table(digits, [block.shape[1] for block in blocks], labels)
+    return dense_table(np.hstack(blocks), labels)
 
 
 def classes_in(path: str | Path, target: str, declared: Sequence[str] | None = None) -> tuple[int, bool]:
@@ -121,17 +138,36 @@ class Cells(NamedTuple):
                 )
 
 
+def lines_of(text: str, before: int = 0) -> list[tuple[int, str]]:
+    """The lines that are not empty, numbered from `before` + 1; a line feed ends a line, and nothing else does.
+
+    An empty line is no record, whatever is declared, so that leaving it out favours none: a CSV record has a target and
+    a feature, with a comma in between, and a JSONL record has braces.
+    """
+    numbered = ((k, line.removesuffix("\r")) for k, line in enumerate(text.split("\n"), before + 1))
+    return [(k, line) for k, line in numbered if line.strip(string.whitespace)]
+
+
+def cells_of(place: str, line: str) -> list[str]:
+    """The values of one line, from that line alone: a quote that is not closed takes no other record in."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], strict=True), [])]
+    except csv.Error as error:
+        raise GossamerError(
+            f"{place}: not read as CSV ({error}); correct that line, a record is one line with all its quotes closed."
+        ) from None
+
+
 def _read(path: Path) -> Cells:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise GossamerError(f"no file {path}: give the path of a CSV file.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise GossamerError(
             f"{path} cannot be read as CSV ({error}): give a UTF-8 text file with a header line."
         ) from None
+    rows = [(number, cells_of(f"{path}, line {number}", line)) for number, line in lines_of(text)]
     if len(rows) < 2:
         what = "is empty" if not rows else "has a header but no records"
         raise GossamerError(f"{path} {what}: expected a header line and at least one record.")

@@ -22,6 +22,7 @@ import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering
-from gossamer.streams.stream import Draws, OnePass
+from gossamer.streams.stream import Draws, OnePass, label_decides
 from gossamer.types import GossamerError, Integers
 
 Bytes = NDArray[np.uint8]
@@ -70,7 +71,8 @@ def mnist(
 ) -> Draws | OnePass:
     """Handwritten digits, 28 × 28 grey, `per_round` images a learner and round; stream.test has the 10 000 others.
 
-    split="by-class" gives every learner a mixture of classes of its own, drawn from a Dirichlet law.
+    split="by-class" gives every learner a mixture of classes of its own, drawn from a Dirichlet law. Labels then decide
+    who gets what, so that no privacy can be claimed.
     features="scattering" gives rows for a linear model (gossamer.streams.scattering) in place of bytes; they are found
     once, in a minute or a few, and kept beside the images.
     """
@@ -131,6 +133,8 @@ def _stream(
     name: str, train: Table, test: Table, learners: int, seed: int, draw: Draw, split: Split, per_round: int
 ) -> Draws | OnePass:
     pools = _pools(train.labels.astype(np.int64), learners, split, seed)
+    if split == "by-class":
+        train = replace(train, undeclared=label_decides("split='by-class'", "use split='iid'"))
     about = {"data": name, "split": split, "draw": draw}
     stream: Draws | OnePass
     if draw == "random":

@@ -57,7 +57,8 @@ class Schema:
         width = len(self.features) + self.intercept  # a number is at most 1, one column of a one-hot block is 1
         rows = np.empty((0, self.columns)) if X is None else X
         bounds = FeatureBounds(width, width**0.5, 1.0)
-        return Table(rows, np.empty(0) if y is None else y, None, self.columns, bounds=bounds)
+        labels = np.empty(0) if y is None else y
+        return Table(rows, labels, None, self.columns, bounds=bounds, classes=len(self.classes))
 
     def encode(
         self, place: Path, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]

@@ -174,6 +174,11 @@ def fingerprint(table: Table, order: Sequence[Integers]) -> str:
     return digest.hexdigest()
 
 
+def label_decides(what: str, remedy: str) -> str:
+    """Why no privacy can be proved where labels decide who has which record, for `Table.undeclared`."""
+    return f"with {what} a record's label decides whose it is, and with that in which round others are used: {remedy}."
+
+
 def checked_bounds(table: Table) -> Table:
     """The table, if every record keeps to the norms that it declares; privacy is accounted from these."""
     if table.bounds is None:
