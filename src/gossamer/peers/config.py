@@ -20,6 +20,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
+from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.schedules import Decay, decay
 from gossamer.streams.schema import Schema
 from gossamer.types import GossamerError
@@ -146,6 +147,8 @@ class Plan:
     def own_settings(self) -> str:
         """What a journal's numbers depend on, beside the shared settings: resumed with nothing else."""
         own = json.dumps(msgspec.to_builtins(self.config.privacy), sort_keys=True)
+        if self.config.privacy.epsilon is not None:
+            own += f" accounting {ACCOUNTING}"  # rounds that were booked otherwise cannot be gone on from
         return f"{self.fingerprint}-{hashlib.sha256(own.encode()).hexdigest()[:16]}"
 
     def algorithm(self) -> Algorithm:

@@ -156,7 +156,8 @@ class Journal:
             if stored != wanted:
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
-                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε."
+                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε, "
+                    "nor, with a budget, to a release that books rounds otherwise."
                 )
 
     def commit(

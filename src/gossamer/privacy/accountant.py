@@ -32,6 +32,7 @@ from gossamer.types import Array, Dynamics, GossamerError, Rounding
 
 Law = Literal["laplace", "gaussian"]
 Where = Literal["messages", "source"]
+ACCOUNTING = 2  # one more whenever a round would be booked, or its noise found, otherwise than before
 SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
 FAR = 2**17  # rounds computed before the tail is proved
 MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic

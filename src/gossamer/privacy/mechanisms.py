@@ -111,8 +111,8 @@ class Mechanism(ABC):
             object.__setattr__(self, name, _number(getattr(self, name)))  # a whole number's powers would overflow
         if self.scale is not None and (self.exponent is not None or self.ratio != 1):
             raise GossamerError(
-                f"a scale with exponent={self.exponent!r} and ratio={self.ratio!r}: say in the scale itself how it goes "
-                "with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99)."
+                f"a scale with exponent={self.exponent!r} and ratio={self.ratio!r}: say in the scale itself how it "
+                "goes with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99)."
             )
 
     def over(self, rounds: float) -> Mechanism:
@@ -165,8 +165,8 @@ class Mechanism(ABC):
         horizon = steps if self.horizon is None else self.horizon
         if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
             raise GossamerError(
-                f"horizon={horizon:g}: expected at most {MOST_ROUNDS:g} rounds, all of which are worked out; give fewer, "
-                "or math.inf for a budget that holds for ever."
+                f"horizon={horizon:g}: expected at most {MOST_ROUNDS:g} rounds, all of which are worked out; give "
+                "fewer, or math.inf for a budget that holds for ever."
             )
         squared = self.law == "gaussian"
         rounds = steps if math.isinf(horizon) else int(horizon)
@@ -242,6 +242,7 @@ class PrivateBoundary:
         if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
             raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
+        self._on_messages = mechanism.where == "messages"
         self._last: dict[str, Array] = {}
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self.clamped = 0  # values beyond the grid so far
@@ -278,24 +279,25 @@ class PrivateBoundary:
 
     def take(self, t: int, got: Array) -> Array:
         """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for."""
-        return got if self.mechanism.where == "source" else self._cut_off(got, FAR * self._scale(t))
+        return self._cut_off(t, got) if self._on_messages else got
 
     def hold(self, t: int, state: Array) -> Array:
         """What a learner keeps of a part of its state for round t; likewise."""
-        return state if self.mechanism.where == "source" else self._cut_off(state, FAR * self._scale(t))
+        return self._cut_off(t, state) if self._on_messages else state
 
-    def _cut_off(self, value: Array, largest: Array) -> Array:
-        """No coordinate larger than its learner's; cutting off moves no two values apart."""
+    def _cut_off(self, t: int, value: Array) -> Array:
+        """No coordinate beyond FAR of its learner's scales; cutting off moves no two values apart."""
+        scale = self._scale(t)
         if hasattr(value, "new_tensor"):
-            limit: Any = value.new_tensor(largest)
+            limit: Any = value.new_tensor(FAR * scale)
             cut: Any = value
             within: Array = cut.nan_to_num(0.0).clip(-limit, limit)
             return within
-        beyond = count_beyond(value, largest[:, 0])
+        beyond = count_beyond(value, scale, FAR)
         if not beyond:
             return value
         self.cut += beyond
-        kept: Array = np.clip(np.nan_to_num(value), -largest, largest)
+        kept: Array = np.clip(np.nan_to_num(value), -FAR * scale, FAR * scale)
         return kept
 
     def clamped_to_grid(self, t: int, value: Array) -> Array:
@@ -307,10 +309,12 @@ class PrivateBoundary:
         exact: Any = value
         if hasattr(value, "new_tensor"):
             exact = exact.double()
-            scale = exact.new_tensor(scale)
-        most = CLAMP * scale
-        if not -most.min() <= exact.min() <= exact.max() <= most.min():  # hardly ever
-            self.clamped += int((abs(exact) > most).sum())
+            most = CLAMP * exact.new_tensor(scale)
+            beyond = int((abs(exact) > most).sum())
+        else:
+            most, beyond = CLAMP * scale, count_beyond(value, scale, CLAMP)
+        if beyond:  # hardly ever
+            self.clamped += beyond
             exact = exact.clip(-most, most)
         clamped: Array = exact
         return clamped

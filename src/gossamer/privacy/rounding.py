@@ -102,12 +102,13 @@ class _Always:
 
 
 @njit(cache=True, nogil=True)
-def count_beyond(values: Any, largest: Any) -> int:
-    """How many values are farther from 0 than their row's largest, as NaN is."""
+def count_beyond(values: Any, scales: Any, far: float) -> int:
+    """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
     found = 0
     for i in range(len(values)):
+        largest = far * scales[i, 0]
         for k in range(values.shape[1]):
-            found += not abs(values[i, k]) <= largest[i]
+            found += not abs(values[i, k]) <= largest
     return found
 
 

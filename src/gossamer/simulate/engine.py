@@ -123,7 +123,8 @@ def simulate(
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
         _GONE_ON.add(resume.seal)
     mix = Mixer(network, algorithm.mixes, kind)
-    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
+    at_source = isinstance(privacy, Mechanism) and privacy.where == "source"
+    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=at_source)
     state = state if start else rounds.start(state)
     matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
