@@ -36,8 +36,8 @@ CASES = [
 ]
 FEATURES = {
     "dense": lambda rng, shape: rng.normal(size=shape),
-    "bits": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
-    "sparse bits": lambda rng, shape: (rng.random(shape) < 0.08).astype(float),
+    "bits": lambda rng, shape: rng.random(shape) < 0.5,
+    "sparse bits": lambda rng, shape: rng.random(shape) < 0.08,
 }
 
 
@@ -132,8 +132,8 @@ def test_parameters_of_models_are_checked(make_model):
 def test_packed_rows_stand_for_the_same_matrix():
     rng = np.random.default_rng(2)
     for density in (0.5, 0.02):
-        X = (rng.random((40, 300)) < density).astype(float)
-        X[0] = 0
+        X = rng.random((40, 300)) < density
+        X[0] = False
         table = streams.from_arrays([X], [np.arange(40) % 2]).table
         assert table.codebook is not None
         np.testing.assert_array_equal(features_of(table).toarray(), X)

@@ -512,7 +512,7 @@ def test_trying_a_network_out_leaves_no_trace():
 
 def test_features_that_are_all_0_or_1_reach_the_module_as_they_are():
     """They are stored as codes, which a module must not see."""
-    rows = (ROWS > 0).astype(float)
+    rows = ROWS > 0
     model, stream = NeuralNetwork(line(), shape=(8,)), gs.streams.from_arrays(rows, TWO, per_round=2)
     assert stream.table.codebook is not None
     memory = model.memory(stream.table, "latest", stream.room(1))

@@ -14,6 +14,7 @@ neighbours send, no record's gradient may overflow, because whether it does woul
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ class Rounds:
 def near(value: Any) -> Any:
     """No coordinate beyond FARTHEST; cutting off moves no two values apart."""
     if hasattr(value, "new_tensor"):
-        return value.nan_to_num(0.0).clip(-FARTHEST, FARTHEST)
+        largest = min(FARTHEST, importlib.import_module("torch").finfo(value.dtype).max)
+        return value.nan_to_num(0.0).clip(-largest, largest)
     if np.abs(value).max(initial=0.0) <= FARTHEST:  # which NaN is not
         return value
     return np.clip(np.nan_to_num(value), -FARTHEST, FARTHEST)

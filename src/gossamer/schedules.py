@@ -23,8 +23,14 @@ class Decay:
     _columns: tuple[Array, Array] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("initial", "exponent", "ratio"):  # float64, whatever was given: budgets follow from these numbers
+            given = getattr(self, name)
+            value = tuple(map(float, given)) if isinstance(given, tuple) else float(given)
+            object.__setattr__(self, name, value)
         if min(self.initial if isinstance(self.initial, tuple) else (self.initial,)) < 0:
             raise GossamerError(f"a schedule that starts at {_short(self.initial)}: expected no negative value.")
+        if not 0 < self.ratio < math.inf:
+            raise GossamerError(f"a schedule with ratio={self.ratio:g}: expected a finite number above 0.")
         columns = None
         if isinstance(self.initial, tuple) or isinstance(self.exponent, tuple):
             initial, exponent = np.broadcast_arrays(np.asarray(self.initial), np.asarray(self.exponent))
@@ -82,12 +88,12 @@ def geometric(initial: float | Sequence[float], ratio: float) -> Decay:
 
 
 def over_rounds(schedule: Schedule, rounds: int) -> Array:
-    """The sizes |λ_t| of a schedule that is one for all learners, at rounds 0, 1, …"""
+    """λ_t of a schedule that is one for all learners, at rounds 0, 1, …, with its sign."""
     if isinstance(schedule, Decay) and schedule.learners is not None:
         raise GossamerError(f"the schedule {schedule} has a value for each learner: privacy is proved for one for all.")
     if isinstance(schedule, Decay):
         return np.full(rounds, 1.0) * schedule(np.arange(rounds))
-    return np.array([abs(float(schedule(t))) for t in range(rounds)])
+    return np.array([float(schedule(t)) for t in range(rounds)])
 
 
 def power_of(schedule: Schedule) -> float | None:

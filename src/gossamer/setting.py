@@ -12,6 +12,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
+from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.types import Dynamics, GossamerError, Rounding
 
@@ -43,6 +44,7 @@ def setting_for(
     known: dict[int, Rounding] = {}
 
     def rounding(k: int, rounds: int) -> Rounding:
+        check_weights(rows[k])
         if k not in known or len(known[k].of_states) < rounds:
             about = dynamics(k, 1)
             z = network.own_weights(rounds)[:, learners[k]]

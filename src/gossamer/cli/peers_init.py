@@ -29,6 +29,8 @@ from gossamer.peers.config import (
 )
 from gossamer.peers.folders import make_folders
 from gossamer.streams import mushrooms
+from gossamer.streams.csv import read_cells
+from gossamer.streams.schema import Schema
 from gossamer.types import GossamerError
 
 STEPS = 1000
@@ -150,11 +152,11 @@ def _records(wanted: Wanted) -> tuple[RecordsPlan, Dealt]:
         )
     if wanted.csv is None:
         return plan, Dealt((), [])
-    try:
-        with wanted.csv.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = [row for row in csv_files.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv_files.Error, ValueError) as error:
-        raise GossamerError(f"{wanted.csv} cannot be read as CSV ({error}): give a file with a header line.") from None
+    cells = read_cells(wanted.csv)
+    header, rows = cells.header, cells.text.tolist()
+    Schema(plan.target, plan.classes, plan.ranges, plan.categories, plan.intercept).encode(
+        wanted.csv, header, cells.lines, rows
+    )  # refuses now what a learner would refuse later
     if len(rows) < wanted.learners:
         raise GossamerError(f"{wanted.csv} has {len(rows)} records for {wanted.learners} learners: use fewer learners.")
     return plan, Dealt(header, [rows[i :: wanted.learners] for i in range(wanted.learners)])

@@ -218,7 +218,11 @@ class SoftmaxRegression:
 
 def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
     """A memory whose gradient is the kernel for this kind of rows; `kind` None is softmax."""
-    model.check_labels(np.arange(float(table.classes)) if table.classes else table.labels)  # declared ones first
+    if table.classes:  # whatever the records hold, a model is refused or not
+        model.check_labels(np.arange(float(table.classes)))
+        _check_declared(table)
+    else:
+        model.check_labels(table.labels)
     kernel = {
         (False, False): kernels.dense_scalar,
         (False, True): kernels.dense_softmax,
@@ -255,6 +259,14 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
     return Memory(keep, room, *shape, table.codebook, gradient, limits if each else None)
 
 
+def _check_declared(table: Table) -> None:
+    strange = table.labels[~np.isin(table.labels, np.arange(table.classes))]
+    if len(strange):
+        raise GossamerError(
+            f"a record has the label {strange[0]:g}, expected one of the {table.classes} declared: correct it."
+        )
+
+
 def limits_of(table: Table, clip: Clip, outputs: int) -> Array:
     """How large each record's ‖w‖ may be for ‖a‖ ‖w‖ ≤ c, in exact arithmetic, after all rounding of w and w a.
 
@@ -272,15 +284,16 @@ def limits_of(table: Table, clip: Clip, outputs: int) -> Array:
 
 
 def clipped(grad: Array, clip: Clip) -> Array:
-    """Every row scaled back to norm ≤ c in exact arithmetic; a row that is not finite becomes 0.
+    """Every row scaled back to norm ≤ c in exact arithmetic; a row that is not finite, or above 1e100, becomes 0.
 
     With u = 2^-53, a norm of n numbers is found to (n + 2) u, the factor and the products are rounded by 5u at most,
     and the row is scaled to c less twice that. Squares that underflow hide 1e-150, which is nothing beside u c.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.linalg.norm(grad, clip.norm, axis=1, keepdims=True)
+    near = norms <= LARGEST  # beyond it c/norm may lose digits, as it does below 2^-1022
     shrinks = np.minimum(1.0, clip.c / np.maximum(norms * (1 + 2 * (grad.shape[1] + 16) * UNIT), 1e-150))
-    return np.where(np.isfinite(norms), grad, 0.0) * np.where(np.isfinite(norms), shrinks, 0.0)
+    return np.where(near, grad, 0.0) * np.where(near, shrinks, 0.0)
 
 
 def row_norms(table: Table, norm: Norm) -> Array:

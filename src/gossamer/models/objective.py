@@ -14,6 +14,7 @@ from gossamer.records import Population
 from gossamer.types import Array, GossamerError
 
 GRADIENT_TOLERANCE = 1e-10
+LARGEST = 1e20  # of features and labels: beyond it Newton's method overflows, or never ends
 MARGINS_AT_ONCE = 2**20  # bounds the memory of an evaluation: 8 MiB of margins
 _minimisers: WeakKeyDictionary[Population, dict[Model, Array]] = WeakKeyDictionary()
 
@@ -39,9 +40,10 @@ class Objective:
         at_once = max(1, MARGINS_AT_ONCE // (len(labels) * self.model.outputs))
         for k in range(0, len(theta), at_once):
             block = slice(k, k + at_once)
-            margins = self.margins(theta[block])
-            values[block] = share @ self.model.losses(margins, labels)
-            quality[block] = self.model.quality(margins, labels, share)
+            with np.errstate(over="ignore", invalid="ignore"):  # a loss that overflows is ∞
+                margins = self.margins(theta[block])
+                values[block] = share @ self.model.losses(margins, labels)
+                quality[block] = self.model.quality(margins, labels, share)
         return values + 0.5 * self.model.l2 * (theta**2).sum(axis=1), quality
 
     def value(self, theta: Array) -> float:
@@ -64,6 +66,10 @@ class Objective:
 
     def minimiser(self) -> Array:
         """θ* with ‖∇F(θ*)‖ ≤ 1e-10; found once for a population and a model."""
+        table = self.population.table
+        largest = max((float(np.abs(part).max(initial=0.0)) for part in (table.rows, table.labels)), default=0.0)
+        if not largest <= LARGEST:
+            raise GossamerError(f"records hold numbers up to {largest:.1e}: scale them to below {LARGEST:g}.")
         known = _minimisers.setdefault(self.population, {})
         if self.model not in known:
             known[self.model] = self._minimise()

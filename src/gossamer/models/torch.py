@@ -31,9 +31,9 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from gossamer.models.bounds import MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
+from gossamer.models.bounds import LARGEST, MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient
-from gossamer.models.trial import sample_of, try_out
+from gossamer.models.trial import refuse_memory, sample_of, try_out
 from gossamer.records import Batch, FeatureBounds, Table, dense_rows
 from gossamer.types import Array, GossamerError, Integers
 
@@ -86,8 +86,12 @@ class NeuralNetwork:
                 f"clip_l{clip.norm}(c, per='round'), which protects a whole round's batch."
             )
 
-        owners = {name.rpartition(".")[0] for name, _ in sample.named_buffers()}
-        norms = {name for name, layer in sample.named_modules() if isinstance(layer, BATCH_NORMS)}
+        if not dtype.is_floating_point:
+            raise GossamerError(f"{name} with dtype={dtype}: expected floating-point numbers, such as torch.float32.")
+        if not isinstance(remember, int | np.integer) or remember < 1:
+            raise GossamerError(f"{name} with remember={remember!r}: expected a whole number of rounds ≥ 1.")
+        owners = {name.rpartition(".")[0] for name, _ in sample.named_buffers(remove_duplicate=False)}
+        norms = {name for name, layer in sample.named_modules() if type(layer) in BATCH_NORMS}
         self._unknown_buffers = sorted(owners - norms)
 
     def __str__(self) -> str:
@@ -116,6 +120,7 @@ class NeuralNetwork:
                 f"{self.name} has buffers in {', '.join(self._unknown_buffers)!r}, which may carry records from a "
                 "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
             )
+        refuse_memory(self)
         return reach(UNKNOWN, None, self.clip, norm, self.name)
 
     def start(self, m: int, seed: int) -> Tensor:
@@ -196,9 +201,14 @@ class Fleet:
         self.model, self.keep = model, keep
         self._coded = table if table is not None and table.codebook is not None else None
         self.theta, self.grad = (self._rows(m) for _ in range(2))
-        self.modules = [self._module(i) for i in range(m)]
-        if len({id(module) for module in self.modules}) < m:
-            raise GossamerError(f"{model.name}: build() gives the same module again; let it make a new one every time.")
+        self.modules = [model.fresh().train() for _ in range(m)]
+        parts = [part for module in self.modules for part in (*module.parameters(), *module.buffers())]
+        if len({id(module) for module in self.modules}) < m or len(set(map(id, parts))) < len(parts):
+            raise GossamerError(
+                f"{model.name}: build() gives the same module, or a part of it, again; let it make all of it anew."
+            )
+        for i, module in enumerate(self.modules):
+            self._attach(module, i)
         most = model.remember if keep == "history" else 1
         self._kept: list[deque[tuple[Tensor, Tensor]]] = [deque(maxlen=most) for _ in range(m)]  # rounds with records
         self._replay: _Replay | None = None
@@ -208,14 +218,13 @@ class Fleet:
         model, width = self.model, -(-self.model.size // ALIGNED) * ALIGNED
         return torch.empty(m, width, dtype=dtype or model.dtype, device=model.device)[:, : model.size]
 
-    def _module(self, i: int) -> nn.Module:
-        """A module whose parameters are views of row i."""
-        module, at = self.model.fresh(), 0
+    def _attach(self, module: nn.Module, i: int) -> None:
+        """Make a module's parameters views of row i."""
+        at = 0
         for p in module.parameters():
             p.data = self.model.viewed(self.theta[i, at : at + p.numel()], p)
             p.grad = self.model.viewed(self.grad[i, at : at + p.numel()], p)
             at += p.numel()
-        return module
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
@@ -339,7 +348,7 @@ class Fleet:
 
 
 def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
-    """Rows of float64, scaled back in place to norm ≤ c in exact arithmetic; one that is not finite becomes 0.
+    """Rows of float64, scaled back in place to norm ≤ c in exact arithmetic; one of norm above 1e100 becomes 0.
 
     Proof. Let u = 2^-53, and N the computed norm of a row of n numbers, of norm R. Sums of n numbers in any order, the
     squares, and the root change it by factors within 1 ± (n + 2) u, so R ≤ N (1 + (n + 3) u), and where squares
@@ -350,10 +359,10 @@ def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
     rounding of such a product alone is 2^-11 of it, and of a sum of thousands more than all of it.
     """
     length = torch.linalg.vector_norm(rows, clip.norm, dim=1, keepdim=True)
-    finite = torch.isfinite(length)
+    far = ~(length <= LARGEST)  # NaN is, too; c/D would lose digits there, as numbers below 2^-1022 do
     allowed = length * (1 + 2 * (rows.shape[1] + 16) * UNIT)
     factor = (clip.c / allowed.clamp_min(1e-150)).clamp_max(1.0)
-    return rows.masked_fill_(~finite, 0.0).mul_(factor.masked_fill_(~finite, 0.0))
+    return rows.masked_fill_(far, 0.0).mul_(factor.masked_fill_(far, 0.0))
 
 
 class _Replay:

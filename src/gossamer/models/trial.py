@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 from torch.nn.parameter import is_lazy
 
@@ -57,6 +57,65 @@ def try_out(model: Any, table: Table, at_once: int) -> None:
         module = model.fresh()
         for part, labels in zip(x.split(at_once), y.split(at_once), strict=True):
             _try_loss(model, module, part, labels)
+
+
+def refuse_memory(model: Any) -> None:
+    """Refuse a module or a loss that carries records from a round to the next: nothing noises what it remembers.
+
+    Its gradient on some records must be the same, bit by bit, whether it has seen others before or not. That finds
+    running statistics that are used in training, a BatchNorm that freezes, state in attributes, and a loss that keeps
+    some. What remembers in a way that this does not show, such as after a thousand rounds, it cannot find.
+    """
+    loss = model.loss
+    if isinstance(loss, nn.Module) and any(True for _ in (*loss.parameters(), *loss.buffers())):
+        raise GossamerError(
+            f"{model.name}: the loss has parameters or buffers of its own, shared by all learners and never noised, so "
+            "no privacy can be proved: use a loss without."
+        )
+    with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(0)
+        first, second = torch.randn(2, 4, *model.shape, device=model.device, dtype=torch.float32).to(model.dtype)
+        for gradient in (_whole_gradient, _gradients_of_each):
+            if gradient is _gradients_of_each and (model.clip is None or model.clip.per == "round"):
+                continue
+            fresh = gradient(model, _seeded(model), second)
+            used = _seeded(model)
+            gradient(model, used, first)
+            again = gradient(model, used, second)
+            if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(fresh, again, strict=True)):
+                raise GossamerError(
+                    f"{model.name} gives another gradient for the same records once it has seen others: it carries "
+                    "records from a round to the next without noise, so no privacy can be proved; let it keep nothing."
+                )
+
+
+def _seeded(model: Any) -> nn.Module:
+    torch.manual_seed(1)
+    module: nn.Module = model.fresh().train()
+    return module
+
+
+def _whole_gradient(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
+    torch.manual_seed(2)
+    y = torch.zeros(len(x), device=x.device).to(model.labels)
+    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+        loss = model.loss(module(x), y)
+    learnt = [p for p in module.parameters() if p.requires_grad]
+    found = torch.autograd.grad(loss, learnt, allow_unused=True)
+    return [g for g in found if g is not None]
+
+
+def _gradients_of_each(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
+    torch.manual_seed(2)
+    y = torch.zeros(len(x), device=x.device).to(model.labels)
+    values = {name: p.detach() for name, p in module.named_parameters()}
+    buffers = dict(module.named_buffers())
+
+    def loss(values: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+            return model.loss(functional_call(module, (values, buffers), (x[None],)), y[None])
+
+    return list(vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(values, x, y).values())
 
 
 def _try_loss(model: Any, module: nn.Module, x: Tensor, y: Tensor) -> None:

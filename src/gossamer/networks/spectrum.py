@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, eye_array
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
 from gossamer.types import Array, GossamerError
@@ -84,9 +84,11 @@ def diagonal_of_powers(R: csr_array, steps: int) -> Array:
     """(steps + 1, m): the diagonal of (I+R)^t for t = 0 … steps."""
     m = R.shape[0]
     power, found = np.eye(m), np.empty((steps + 1, m))
+    keeps = 1 + R.diagonal()[:, None]
+    off = csr_array(R - diags_array(R.diagonal()))
     for t in range(steps + 1):
         found[t] = power.diagonal()
-        power = power + R @ power  # as z does, (9)
+        power = keeps * power + off @ power  # as a learner computes z, (9): where 1 + R_ii is small, (I + R) z is not
     return found
 
 

@@ -79,7 +79,7 @@ class Records:
     def poll(self) -> None:
         """Take in what has come since."""
         if self._format == "parquet":
-            self._take(*_parquet(self._path))
+            self._take(*_parquet(self._path, [self._schema.target, *self._schema.features]))
             return
         try:
             with self._path.open("rb") as file:
@@ -129,7 +129,7 @@ class Records:
 
     def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
         try:
-            given = json.loads(line)
+            given = json.loads(line, parse_int=_whole)
             return [_text(given[name]) for name in names]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise GossamerError(
@@ -225,13 +225,19 @@ def _cut_unended_line(file: int) -> None:
         os.ftruncate(file, end)
 
 
+def _whole(digits: str) -> int | float:
+    """A whole number of any length: Python refuses to read thousands of digits, also where nobody asks for them."""
+    return int(digits) if len(digits) <= 400 else float(digits)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"{value!r} is neither a number nor a word")
     return str(value)
 
 
-def _parquet(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
+def _parquet(path: Path, names: Sequence[str]) -> tuple[list[str], list[int], list[list[str]]]:
+    """The columns that the schema names, and no others: what they hold may be anything."""
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -241,11 +247,16 @@ def _parquet(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
     try:
         # One file, read row by row: in a folder of files, names that hold values would decide the order.
         with parquet.ParquetFile(path) as file:
-            table = file.read()
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            if missing:
+                raise GossamerError(f"{path} has no column {missing[0]!r}: add it, or change what is declared.")
+            table = file.read(columns=list(names))
+        columns = [["" if value is None else str(value) for value in table[name].to_pylist()] for name in names]
+    except GossamerError:
+        raise
     except FileNotFoundError:
         raise GossamerError(f"no file {path}: put the records there, or change [data] path.") from None
     except Exception as error:  # pyarrow's errors have no common class
         raise GossamerError(f"{path} cannot be read as Parquet ({error}).") from None
-    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return list(table.column_names), list(range(1, len(rows) + 1)), rows
+    return list(names), list(range(1, len(rows) + 1)), rows

@@ -119,13 +119,14 @@ class Journal:
         self._refuse_older(self._newest)
 
     def _refuse_older(self, newest: int) -> None:
-        """A crash leaves the files one round ahead of the database at most."""
-        for place in self.path.parent.glob(f"{self.path.name}.*"):
+        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run."""
+        for place in (each for each in self.path.parent.iterdir() if each.is_file()):
             with place.open("rb") as file:
                 head = file.read(HEAD.size)
             if len(head) == HEAD.size:
                 _, run, round_ = HEAD.unpack(head)
-                if run == self._run and round_ > newest + 1:
+                own = place.name.startswith(f"{self.path.name}.")
+                if run == self._run and (not own or round_ > newest + 1):
                     raise GossamerError(
                         f"journal {self.path} knows of round {newest} and {place.name} is of round {round_}: it was "
                         "lost or put back in time, and would draw again what was sent; join a new run."

@@ -27,7 +27,7 @@ from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
 from gossamer.privacy.laplace import epsilon_composed, epsilon_single
 from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
 from gossamer.privacy.rounding import FAR as LARGEST_STATE
-from gossamer.privacy.rounding import UNIT
+from gossamer.privacy.rounding import UNIT, enlarged
 from gossamer.types import Array, Dynamics, GossamerError, Rounding
 
 Law = Literal["laplace", "gaussian"]
@@ -84,6 +84,10 @@ class Terms:
         each = SURCHARGE if self.law == "laplace" else SHAPE_SURCHARGE
         return each * self.coordinates * self.messages(rounds)
 
+    def delta_left(self, delta: float, rounds: int) -> float:
+        """What of δ is left for the loss itself: noise on a grid is not quite Laplace's (gossamer.privacy.laplace)."""
+        return delta * (1 - 2.0**-41 * self.coordinates * self.messages(rounds))
+
     def grid_shift(self, rounds: int) -> float:
         """What goes onto μ of Gaussian noise for the grid: √n steps of it in each message, added up as squares are."""
         return SURCHARGE * math.sqrt(self.coordinates * self.messages(rounds))
@@ -111,7 +115,7 @@ def total_for_ever(terms: Terms, squared: bool) -> float:
         return math.inf
     if terms.dynamics(1).after and terms.exponent < 0:
         return math.inf  # x_{t+1} is charged below as if it were sent in round t+1, which is dearer only if noise falls
-    dynamics = terms.dynamics(max(FAR, 2 * int(terms.settles)) + 1)
+    dynamics = enlarged(terms.dynamics(max(FAR, 2 * int(terms.settles)) + 1))
     d = dynamics.b.shape[1]
     sent = np.isin(np.arange(d), list(dynamics.channels.values()))
     initial = np.where(sent, terms.initial, math.inf)
@@ -134,7 +138,7 @@ def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
 
 def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array]:
     """The dynamics of x_0 … x_rounds, and by what each component is weighed: 1/scale of the round that sends it."""
-    dynamics = terms.dynamics(rounds + 1)
+    dynamics = enlarged(terms.dynamics(rounds + 1))
     weights = np.zeros((rounds + 1, dynamics.b.shape[1]))
     for channel, component in dynamics.channels.items():
         sent = slice(1, None) if channel in dynamics.after else slice(0, rounds)
@@ -192,7 +196,8 @@ def epsilon_of(terms: Terms, pure: float, squares: float, delta: float, rounds: 
     surcharge = terms.surcharge(rounds)
     if terms.law == "gaussian":
         return epsilon_exact(math.sqrt(squares) + terms.grid_shift(rounds), delta) + surcharge
-    return min(pure, epsilon_zcdp(math.sqrt(squares), delta) if delta > 0 else math.inf) + surcharge
+    left = terms.delta_left(delta, rounds)
+    return min(pure, epsilon_zcdp(math.sqrt(squares), left) if left > 0 else math.inf) + surcharge
 
 
 class Accountant:
@@ -262,10 +267,10 @@ class Accountant:
 
     def _by_losses(self, rounds: int, delta: float) -> float:
         """Laplace noise at δ > 0, from each message's own loss."""
-        each = losses(self.terms, rounds)
-        if each is None:
+        each, left = losses(self.terms, rounds), self.terms.delta_left(delta, rounds)
+        if each is None or left <= 0:
             return math.inf
-        composed = epsilon_single(float(each[0]), delta) if len(each) == 1 else epsilon_composed(each, delta)
+        composed = epsilon_single(float(each[0]), left) if len(each) == 1 else epsilon_composed(each, left)
         return composed + self.terms.surcharge(rounds)
 
     def epsilon_for_ever(self, delta: float = 0.0) -> float:

@@ -36,8 +36,10 @@ Numbers = float | Sequence[float]
 Known = TypeVar("Known")
 CLAMP = LARGEST - 1  # noise scales
 LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
+LARGEST_SCALE = 1e90
 MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
-CALIBRATIONS = 60  # tries; two or three are enough unless rounding is most of the budget
+CALIBRATIONS = 60  # tries; two or three are enough
+HUGE, SMALL = 1e60, 1e-200  # scales
 
 
 class Setting(NamedTuple):
@@ -157,10 +159,10 @@ class Mechanism(ABC):
         return found
 
     def _calibrated(self, unit: Terms, epsilon: float, steps: int) -> Terms:
-        """The smallest scale whose total stays within ε, rounded up by 1e-9.
+        """The smallest scale whose total stays within ε, to a thousandth of that.
 
-        Totals fall as 1/scale but for what rounding adds, which is the same for every scale. So a scale that is right
-        without rounding is found at once, and mended until it is right with it.
+        The total is a/scale + r: one part falls with the scale, the other, rounding, does not. r is what is left at a
+        huge scale; the rest is a fixed-point iteration for a, which hardly depends on the scale.
         """
         horizon = steps if self.horizon is None else self.horizon
         if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
@@ -186,11 +188,12 @@ class Mechanism(ABC):
                 "no noise gives a finite budget for ever here: give a finite horizon, a step exponent above the "
                 "noise's, a model with a Lipschitz constant, or noise at the source."
             )
+        rest = total_at(HUGE)
         scale = 1.0
-        for _ in range(CALIBRATIONS if allowed > 0 else 0):
-            scale = max(scale * whole / allowed, 1e-300) * (1 + 1e-9)
+        for _ in range(CALIBRATIONS if rest < allowed else 0):
+            scale = max(scale * (whole - rest) / (allowed - rest), SMALL) * (1 + 1e-9)
             whole = total_at(scale)
-            if whole <= allowed:
+            if whole <= allowed and (whole >= 0.999 * allowed or scale <= 2 * SMALL):
                 return replace(unit, initial=scale)
         raise GossamerError(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
@@ -232,6 +235,7 @@ class PrivateBoundary:
 
     def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
         self.mechanism, self.ledgers = mechanism, ledgers
+        self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self._draw = exact_laplace if mechanism.law == "laplace" else exact_gaussian
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
@@ -239,12 +243,16 @@ class PrivateBoundary:
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
             raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
+        if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
+            raise GossamerError(
+                f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
+                "that no state overflows; scale features down."
+            )
         if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
             raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._on_messages = mechanism.where == "messages"
         self._last: dict[str, Array] = {}
-        self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self.clamped = 0  # values beyond the grid so far
         self.cut = 0  # received values and states that were too large
         place = "on messages" if mechanism.where == "messages" else "at the source"
@@ -382,6 +390,13 @@ class PrivateBoundary:
 
 def _once(of_learner: Callable[[int, int], Known], i: int) -> Callable[[int], Known]:
     return lambda rounds: of_learner(i, rounds)
+
+
+def largest_scale(terms: Terms, steps: int) -> float:
+    """The largest that a scale gets: at an end, or where growing as a power and fading geometrically balance."""
+    last = max(steps - 1, 0)
+    turns = terms.exponent / math.log(terms.ratio) - 1 if terms.ratio != 1 else 0.0
+    return max(terms.scale(t) for t in {0, last, min(max(int(turns), 0), last), min(max(int(turns) + 1, 0), last)})
 
 
 def _of(value: Any, i: int) -> float:

@@ -16,11 +16,15 @@ floating-point arithmetic (N. Higham, "Accuracy and Stability of Numerical Algor
 
     fl(x ∘ y) = (x ∘ y)(1 + d),  |d| ≤ u        for ∘ in +, −, ×, ÷
 
-Errors are linear in the sizes, so that a round has two numbers: the error for states and sums of size at most 1
-without a gradient, and the error for a gradient of size at most 1 alone. In two neighbouring runs the states are then
-further apart than the recursion says by at most twice the error in each coordinate; so the recursion gains a term,
-and the ledger charges it (gossamer.privacy.recursion). An algorithm that does anything else with its numbers than
-adding, subtracting, scaling and clipping them gets no bound, and with it no claim.
+Errors are linear in the sizes, so that a round has two numbers: the error for states and sums of size at most 1 without
+a gradient, and the error for a gradient of size at most 1 alone. In two neighbouring runs the states are then further
+apart than the recursion says by at most twice the error in each coordinate; so the recursion gains a term, and the
+ledger charges it (gossamer.privacy.recursion). An algorithm that does anything else with its numbers than adding,
+subtracting, scaling and clipping them gets no bound, and with it no claim.
+
+**The recursion's own numbers** are rounded, too: `dynamics` takes |C_ii| for what a step moves by, where code has
+fl(1 + C_ii) − 1, and |1 + γ W_ii| is found to 2u. `enlarged` makes A and b larger by one part in 2^30, and A's diagonal
+by 2^-51 more, which covers that where no own weight is closer to 0 than 2^-20 (others are refused).
 
 Numbers too small for float64's range are no concern: scales below 1e-280 are refused (gossamer.privacy.exact).
 """
@@ -33,10 +37,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from gossamer.types import Array, GossamerError, Rounding, Rows
+from gossamer.types import Array, Dynamics, GossamerError, Rounding, Rows
 
 UNIT = 2.0**-53  # u: an operation's relative error
 SAFE = 1.001  # for the rounding of these bounds themselves
+LEAST_WEIGHT = 2.0**-20  # of a learner's own |R_ii|, |C_ii|, …, where it is not 0
 FAR = 2.0**14  # noise scales: no coordinate of a state or of a received sum is larger
 
 
@@ -76,8 +81,22 @@ class Bounded:
         return NotImplemented if isinstance(divisor, Bounded) else self * (1 / np.asarray(divisor, dtype=float))
 
     def clip(self, low: Any, high: Any) -> Bounded:
-        """Clipping moves no number away from another."""
-        return self
+        """Clipping to public numbers moves no number away from another."""
+        return NotImplemented if isinstance(low, Bounded) or isinstance(high, Bounded) else self
+
+
+class _EveryRound(np.ndarray[Any, Any]):
+    """Rounds as one array, on which only arithmetic is done, element by element.
+
+    A schedule of one's own may look at a round otherwise (`if t < 5`, `np.all(…)`); that fails here, and such a
+    schedule is asked round by round.
+    """
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        if method != "__call__" or ufunc.nout != 1 or ufunc.types[0].endswith("?"):
+            raise TypeError(f"{ufunc.__name__} of many rounds at once")
+        plain = (np.asarray(x).view(np.ndarray) if isinstance(x, _EveryRound) else x for x in inputs)
+        return np.asarray(ufunc(*plain, **named)).view(_EveryRound)
 
 
 class _Always:
@@ -110,6 +129,28 @@ def count_beyond(values: Any, scales: Any, far: float) -> int:
         for k in range(values.shape[1]):
             found += not abs(values[i, k]) <= largest
     return found
+
+
+def enlarged(dynamics: Dynamics) -> Dynamics:
+    """A and b with what their own rounding may hide; refuses what is not a size."""
+    if not ((dynamics.A >= 0).all() and (dynamics.b >= 0).all()):
+        raise GossamerError(
+            "the algorithm's dynamics hold a negative number, or none at all: they are sizes; use steps and weakening "
+            "factors above 0."
+        )
+    A = dynamics.A * (1 + 2.0**-30) + 2.0**-51 * np.eye(dynamics.A.shape[1])
+    return dynamics._replace(A=A, b=dynamics.b * (1 + 2.0**-30))
+
+
+def check_weights(rows: Rows) -> None:
+    """Refuse own weights so close to 0 that what a step keeps of a state cannot be told from all of it."""
+    for name in ("R_ii", "C_ii", "W_ii", "D_ii"):
+        own = np.abs(getattr(rows, name))
+        if ((own > 0) & (own < LEAST_WEIGHT)).any():
+            raise GossamerError(
+                f"learner {int(rows.ids[0])} gives away {own.max():.1e} of its state, expected nothing or at least "
+                f"{LEAST_WEIGHT:.1e}, for noise on messages: use larger weights, or noise at the source."
+            )
 
 
 def noised_fields(algorithm: Any, rows: Rows) -> list[str]:
@@ -162,7 +203,7 @@ def _errors_at(
             "keep nothing but z, or use noise at the source."
         )
     block = _block(rows, len(z), settled)
-    time = t if len(t) > 1 else int(t[0, 0])  # a schedule of one's own may take whole numbers only
+    time = t.view(_EveryRound) if len(t) > 1 else int(t[0, 0])
     errors = []
     for of_states, of_gradient in ((1.0, 0.0), (0.0, 1.0)):
         column = np.ones((len(z), 1))
@@ -184,7 +225,8 @@ def _errors_at(
                     f"the rounding of {algorithm.name} cannot be bounded, as channel {channel!r} sends what is no part "
                     "of its state: keep it there, or use noise at the source."
                 )
-        errors.append(np.max([np.broadcast_to(value.error, column.shape) for value in values], axis=0)[:, 0])
+        plain = [np.broadcast_to(np.asarray(value.error).view(np.ndarray), column.shape) for value in values]
+        errors.append(np.max(plain, axis=0)[:, 0])
     return SAFE * np.array(errors)
 
 

@@ -246,7 +246,7 @@ def _boundary(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
         )
-    if privacy.where == "messages" and getattr(model, "dtype", None) is not None and model.dtype.itemsize < 8:  # type: ignore[attr-defined]
+    if privacy.where == "messages" and str(getattr(model, "dtype", "torch.float64")) != "torch.float64":
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
         raise GossamerError(
             "noise on messages is proved for states in float64, and this model's are narrower: use "

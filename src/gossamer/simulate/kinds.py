@@ -63,7 +63,8 @@ class Torch:
         if not hasattr(value, "detach"):
             return np.asarray(value)
         whole = value.ndim == 2 and value.shape[1] == self._model.size
-        found: Array = (self._model.canonical(value) if whole else value).detach().cpu().numpy()
+        tensor = (self._model.canonical(value) if whole else value).detach().cpu()
+        found: Array = (tensor.float() if tensor.dtype == self._torch.bfloat16 else tensor).numpy()
         return found
 
     def back(self, value: Array) -> Any:

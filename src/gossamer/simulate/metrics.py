@@ -114,7 +114,7 @@ class Tested:
 
 def _lengths(rows: Any) -> Array:
     if hasattr(rows, "cpu"):
-        found: Array = rows.norm(dim=1).cpu().numpy()
+        found: Array = rows.double().norm(dim=1).cpu().numpy()
         return found
     return np.asarray(np.linalg.norm(rows, axis=1))
 

@@ -13,6 +13,8 @@ from gossamer.records import FeatureBounds, Table, binary_table, dense_table, en
 from gossamer.streams.stream import OnePass, fingerprint
 from gossamer.types import GossamerError
 
+PACKED = "booleans are packed as the records suggest, which one record may change; declare ranges=(0, 1)."
+
 
 def from_arrays(
     X: ArrayLike | Sequence[ArrayLike],
@@ -27,7 +29,7 @@ def from_arrays(
 
     X has shape (m, T, n): learner i receives X[i, t] in round t; or is a list of m arrays (T_i, n), of any lengths.
     `per_round` records arrive at a time, one number for all learners or one for each. When a learner's records have
-    run out it goes on with those it has. Features that are all 0 or 1 are packed, so that work goes by non-zeros.
+    run out it goes on with those it has. Arrays of booleans are packed, so that work goes by non-zeros.
 
     `ranges` = (low, high), numbers or one per feature, declares what features may be; privacy is accounted from it, so
     every record is checked, and what lies outside refused or clipped. Features are then packed where the declaration
@@ -54,10 +56,13 @@ def from_arrays(
     ends = np.cumsum([len(b) for b in labels])
     order = [np.arange(end - len(b), end) for b, end in zip(labels, ends, strict=True)]
     together = np.concatenate(features)
+    kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part in X}  # type: ignore[union-attr]
     if ranges is None:
-        table = table_of(together, np.concatenate(labels))
+        packed = kinds == {"b"}
+        table = (binary_table if packed else dense_table)(together, np.concatenate(labels))
+        table = replace(table, undeclared=PACKED) if packed else table
     else:
-        whole = all(isinstance(part, np.ndarray) and part.dtype.kind in "biu" for part in X)  # type: ignore[union-attr]
+        whole = kinds <= {"b", "i", "u"}
         table = _declared_table(together, np.concatenate(labels), ranges, outside, whole)
     tested = None if test is None else _test_table(test, together.shape[1], ranges, outside)
     about = None if tested is None else {"test": fingerprint(tested, [])}  # no run goes on with other ones

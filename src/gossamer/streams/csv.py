@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import string
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,7 @@ def from_csv(
     them every message, so such a stream cannot be used privately; it carries a note that says so. Where all is
     declared, another value in a record changes that record's row and nothing else.
     """
-    cells = _read(Path(path))
+    cells = read_cells(Path(path))
     ranges, categories = ranges or {}, {name: _stripped(name, listed) for name, listed in (categories or {}).items()}
     classes = None if classes is None else _stripped(target, classes)
     for name in [target, *([split_by] if split_by else []), *categorical, *categories, *drop, *ranges]:
@@ -111,7 +112,7 @@ def classes_in(path: str | Path, target: str, declared: Sequence[str] | None = N
     """
     if declared is not None:
         return len(declared), not any(isinstance(label(name), str) for name in declared)
-    keys = _keys(_read(Path(path)).column(target))
+    keys = _keys(read_cells(Path(path)).column(target))
     return len(set(keys)), not isinstance(keys[0], str)
 
 
@@ -151,6 +152,7 @@ def lines_of(text: str, before: int = 0) -> list[tuple[int, str]]:
 def cells_of(place: str, line: str) -> list[str]:
     """The values of one line, from that line alone: a quote that is not closed takes no other record in."""
     try:
+        csv.field_size_limit(sys.maxsize)  # no value is too long to be one
         return [cell.strip() for cell in next(csv.reader([line], strict=True), [])]
     except csv.Error as error:
         raise GossamerError(
@@ -158,7 +160,7 @@ def cells_of(place: str, line: str) -> list[str]:
         ) from None
 
 
-def _read(path: Path) -> Cells:
+def read_cells(path: Path) -> Cells:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

@@ -109,7 +109,8 @@ def _as(features: Features, train: Table, test: Table, channels: int, side: int,
     if features != "scattering":
         raise GossamerError(f"features={features!r}: expected 'pixels' or 'scattering'.")
     n = channels * scattering.MAPS * POOL[channels] ** 2 + 1
-    bounds = FeatureBounds(math.sqrt(n), 1.0, 1.0)
+    one = 1 + 2.0**-20  # norms of float32 features are 1 to 1e-7
+    bounds = FeatureBounds(one * math.sqrt(n), one, one)
     rows = np.concatenate([train.rows, test.rows])
     code = Path(scattering.__file__).read_bytes()
     digest = hashlib.sha256(rows.tobytes() + code + str(POOL).encode()).hexdigest()[:16]

@@ -41,6 +41,11 @@ class Schema:
                     f"range {low:g}:{high:g} of column {name!r}: expected finite ends, the lower below the upper."
                 )
         for name, listed in [*self.categories.items(), *([(self.target, self.classes)] if self.classes else [])]:
+            odd = next((one for one in listed if one != one.strip() or "\n" in one or "\r" in one), None)
+            if odd is not None:
+                raise GossamerError(
+                    f"column {name!r} may hold {odd!r}: expected names without line breaks, or spaces at their ends."
+                )
             if len({label(one) for one in listed}) < max(2, len(listed)):
                 raise GossamerError(f"column {name!r} may hold {', '.join(listed)}: expected two or more, all unlike.")
 

@@ -183,11 +183,12 @@ def checked_bounds(table: Table) -> Table:
     """The table, if every record keeps to the norms that it declares; privacy is accounted from these."""
     if table.bounds is None:
         return table
-    size = abs(features_of(table))
+    size = abs(features_of(table).astype(np.float64))
+    slack = 1 + (table.columns + 16) * 2.0**-52  # a sum of so many numbers is rounded by no more
     norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
     for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
         found = np.asarray(norm.toarray() if hasattr(norm, "toarray") else norm).ravel()
-        if len(found) and found.max() > most * (1 + 1e-9):
+        if len(found) and not found.max() <= most * slack:
             r = int(found.argmax())
             raise GossamerError(f"record {r} has an {name} of {found[r]:g}, above the declared {most:g}: declare more.")
     return table

@@ -1,0 +1,136 @@
+"""Networks that carry records from a round to the next make no claim, and learners share nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+
+torch = pytest.importorskip("torch", reason="needs the extra `nn`")
+from torch import nn  # noqa: E402
+
+from gossamer.models.torch import NeuralNetwork, clip_rows  # noqa: E402
+
+
+class Keeps(nn.Module):
+    """Subtracts a running mean that lives in an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.mean = nn.Linear(3, 2), 0.0
+
+    def forward(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return self.line(x - self.mean)
+
+
+class ReadsRunningMean(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.line = nn.BatchNorm1d(3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.line(self.norm(x) - self.norm.running_mean)
+
+
+class FreezesLater(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.line = nn.BatchNorm1d(3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        out = self.line(self.norm(x))
+        self.norm.eval()
+        return out
+
+
+class Renorm(nn.BatchNorm1d):
+    pass
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(2))
+
+    def forward(self, out, labels):
+        self.centre = 0.9 * self.centre + 0.1 * out.detach().mean(0)
+        return nn.functional.cross_entropy(out - self.centre, labels)
+
+
+def network(build, per="round", **given):
+    return NeuralNetwork(build, shape=(3,), clip=gs.clip_l1(1.0, per=per), dtype=torch.float64, **given)
+
+
+@pytest.mark.parametrize("build", [Keeps, ReadsRunningMean, FreezesLater], ids=lambda build: build.__name__)
+def test_what_remembers_records_is_found_out(build):
+    with pytest.raises(gs.GossamerError, match="gives another gradient for the same records once it has seen others"):
+        network(build).reach(None, 1)
+
+
+def test_what_remembers_is_found_where_each_record_is_clipped_too():
+    with pytest.raises(gs.GossamerError, match="once it has seen others"):
+        network(Keeps, per="record").reach(None, 1)
+
+
+def test_a_relative_of_batchnorm_and_a_loss_with_buffers_make_no_claim():
+    with pytest.raises(gs.GossamerError, match="has buffers in"):
+        network(lambda: nn.Sequential(Renorm(3), nn.Linear(3, 2))).reach(None, 1)
+    with pytest.raises(gs.GossamerError, match="the loss has parameters or buffers"):
+        network(lambda: nn.Linear(3, 2), loss=Centred()).reach(None, 1)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Linear(3, 2),
+        lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)),
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.LayerNorm(4), nn.Linear(4, 2)),
+    ],
+    ids=["line", "BatchNorm", "Dropout and LayerNorm"],
+)
+def test_what_forgets_keeps_its_claim(build):
+    assert network(build).reach(None, 1).c == 1.0
+
+
+def test_learners_share_no_part_of_their_modules():
+    shared = nn.Linear(3, 3)
+    model = network(lambda: nn.Sequential(shared, nn.Tanh(), nn.Linear(3, 2)))
+    stream = gs.streams.from_arrays(np.zeros((2, 2, 3)), np.array([[0, 1], [1, 0]]))
+    with pytest.raises(gs.GossamerError, match="gives the same module, or a part of it, again"):
+        model.memory(stream.table, "latest", stream.room(1))
+
+
+def test_modules_learn_in_training_mode_whatever_build_says():
+    model = network(lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)).eval())
+    stream = gs.streams.from_arrays(np.zeros((2, 2, 3)), np.array([[0, 1], [1, 0]]), per_round=2)
+    memory = model.memory(stream.table, "latest", stream.room(1))
+    assert all(layer.training for module in memory.modules for layer in module.modules())
+
+
+@pytest.mark.parametrize("c", [1e-3, 1e-13, 4e-16, 1e-30])
+def test_a_norm_near_the_largest_number_is_clipped_to_no_more_than_c(c):
+    """c/norm is subnormal there, and left up to twice c."""
+    rows = torch.tensor([[1.7e308, 1e292, 0.0], [3.0, 4.0, 0.0], [1e99, 0.0, 0.0]], dtype=torch.float64)
+    found = clip_rows(rows.clone(), gs.clip_l1(c))
+    assert (found.abs().sum(1) <= c).all()
+    assert found[1].abs().sum() == pytest.approx(c, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_private_run_in_narrow_numbers_ends_with_its_claim(dtype):
+    rng = np.random.default_rng(0)
+    stream = gs.streams.from_arrays(rng.normal(size=(3, 6, 3)), rng.integers(0, 2, (3, 6)).astype(float), per_round=2)
+    model = NeuralNetwork(lambda: nn.Linear(3, 2), shape=(3,), clip=gs.clip_l2(1.0), dtype=dtype)
+    run = gs.simulate(
+        gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(3), stream, model=model, gradient="latest", steps=3,
+        privacy=gs.Gaussian.for_budget(4.0, 1e-5, where="source"),
+    )  # fmt: skip
+    assert run.claim.startswith("private")
+    assert np.isfinite(run.theta).all()
+    with pytest.raises(gs.GossamerError, match="proved for states in float64"):
+        gs.simulate(
+            gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(3), stream, model=model, gradient="latest", steps=3,
+            privacy=gs.Gaussian.for_budget(4.0, 1e-5),
+        )  # fmt: skip
