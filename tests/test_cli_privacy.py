@@ -176,14 +176,13 @@ def test_a_log_axis_has_few_labels_however_many_decades(decades, labels):
 def test_audit_holds_shows_progress_and_says_what_its_numbers_mean(gossamer, tmp_path, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    code, out, err = gossamer("audit", "--rounds", 6)
+    (tmp_path / "three.txt").write_text("0 1\n1 2\n2 0\n")
+    code, out, err = gossamer("audit", "--rounds", 6, "--graph", "three.txt")
     assert code == 0
     assert out.count("holds") == 16
     assert "power: the largest privacy loss" in " ".join(out.split())
     assert "pip install 'gossamer-learning[audit]'" in " ".join(out.split())
     assert "replaying laplace on messages" in err
-    (tmp_path / "three.txt").write_text("0 1\n1 2\n2 0\n")
-    assert gossamer("audit", "--rounds", 6, "--graph", "three.txt")[0] == 0, "also with few learners"
 
 
 def test_the_audits_own_test_finds_every_planted_defect(gossamer):

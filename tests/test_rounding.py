@@ -276,3 +276,16 @@ def records_of(case, world, seed):
     if world:
         rows[0], labels[0] = case.to_ball(given.other[[0]])[0], given.other_label[0]
     return rows, labels
+
+
+def test_the_rounding_of_many_rounds_is_found_in_one_go():
+    """Round by round it took seconds: schedules that are plain arithmetic are asked once."""
+    asked = []
+
+    def step(t):
+        asked.append(t)
+        return 0.3 / (t + 1) ** 0.6
+
+    rounding(gs.ldp_gradient_tracking(step=step, strict=False), 4, 500)
+    assert len([t for t in asked if np.ndim(t)]) <= 8
+    assert len([t for t in asked if not np.ndim(t)]) == 500, "what dynamics ask, once a round"

@@ -93,7 +93,7 @@ class _EveryRound(np.ndarray[Any, Any]):
     """
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        if method != "__call__" or ufunc.nout != 1 or ufunc.types[0].endswith("?"):
+        if method != "__call__" or ufunc.nout != 1 or all(kind.endswith("?") for kind in ufunc.types):
             raise TypeError(f"{ufunc.__name__} of many rounds at once")
         plain = (np.asarray(x).view(np.ndarray) if isinstance(x, _EveryRound) else x for x in inputs)
         return np.asarray(ufunc(*plain, **named)).view(_EveryRound)
