@@ -52,8 +52,9 @@ def test_a_negative_step_or_weakening_factor_makes_no_claim(algorithm):
 
 
 def test_schedules_are_float64_and_never_change_their_sign():
-    with pytest.raises(gs.GossamerError, match="ratio=-1"):
-        Decay(1.0, 0.0, -1.0)
+    for ratio in (-1.0, 0.0, math.nan, math.inf, "x"):
+        with pytest.raises(gs.GossamerError, match="a schedule with ratio="):
+            Decay(1.0, 0.0, ratio)
     step = Decay(np.float32(0.1), np.float16(0.9))
     assert type(step.initial) is type(step.exponent) is float
     assert step(7) == float(np.float32(0.1)) / 8 ** float(np.float16(0.9))

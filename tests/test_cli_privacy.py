@@ -188,7 +188,7 @@ def test_audit_holds_shows_progress_and_says_what_its_numbers_mean(gossamer, tmp
 def test_the_audits_own_test_finds_every_planted_defect(gossamer):
     code, out, _ = gossamer("audit", "--self-test")
     assert code == 0
-    assert "0 of 33 planted defects were not found" in out
+    assert "33 of 33 planted defects were found" in out
 
 
 def test_what_the_library_says_is_put_in_the_commands_words():

@@ -25,7 +25,12 @@ class Decay:
     def __post_init__(self) -> None:
         for name in ("initial", "exponent", "ratio"):  # float64, whatever was given: budgets follow from these numbers
             given = getattr(self, name)
-            value = tuple(map(float, given)) if isinstance(given, tuple) else float(given)
+            try:
+                value = tuple(map(float, given)) if isinstance(given, tuple) else float(given)
+            except (TypeError, ValueError):
+                raise GossamerError(
+                    f"a schedule with {name}={given!r}: expected a number, or one per learner."
+                ) from None
             object.__setattr__(self, name, value)
         if min(self.initial if isinstance(self.initial, tuple) else (self.initial,)) < 0:
             raise GossamerError(f"a schedule that starts at {_short(self.initial)}: expected no negative value.")

@@ -26,7 +26,7 @@ from gossamer.checks.worlds import Case
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
-from gossamer.types import Array
+from gossamer.types import Array, GossamerError
 
 REPLAYED = "replayed loss"
 
@@ -42,7 +42,15 @@ def audit(
     per_round: int = 2,
     seed: int = 0,
 ) -> list[Finding]:
-    """Every check of a method, a model and a mechanism; records lie in the unit ball of the mechanism's norm."""
+    """Every check of a method, a model and a mechanism; records lie in the unit ball of the mechanism's norm.
+
+    All hold where `all(finding.holds for finding in found)`; `gossamer.checks.audit.power(found)` says how near to the
+    claim the sceptic came.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise GossamerError(f"{type(mechanism).__name__} makes no claim to audit: give Laplace or Gaussian.")
+    if not isinstance(rounds, int) or rounds < 6:
+        raise GossamerError(f"rounds={rounds!r}: expected at least 6, so that there is something to replay.")
     return list(findings(Case(algorithm, network, model, mechanism, gradient, rounds, per_round), seed))
 
 

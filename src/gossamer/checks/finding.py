@@ -18,7 +18,7 @@ class Finding(NamedTuple):
 
 def within(check: str, measured: float, allowed: float, slack: float = 1e-9) -> Finding:
     """A finding that holds where what was measured is not above what is allowed."""
-    return Finding(check, measured, allowed, measured <= allowed * (1 + slack))
+    return Finding(check, measured, allowed, bool(measured <= allowed * (1 + slack)))
 
 
 def says(check: str, wrong: str) -> Finding:

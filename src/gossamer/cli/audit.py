@@ -29,7 +29,8 @@ STEPS = (0.05, 1.0)  # short, so that one record's own path counts most; and lon
 MEANING = (
     "power: the largest privacy loss that replays of all learners on two neighbouring sets of records reached, as a "
     "share of the loss that is claimed as possible (for Gaussian noise, of its root, which ε grows with). Above 1 the "
-    "claim would be false; far below 1, an audit that passes says little."
+    "claim would be false; far below 1, an audit that passes says little. step: λ0; with a short one a record's own "
+    "path counts most, with a long one the others' reaction to it."
 )
 
 
@@ -91,7 +92,7 @@ def _cases(network: Network, rounds: int, per_round: int) -> Iterator[tuple[floa
 
 def _self_test(network: Network, rounds: int, per_round: int, console: Console) -> int:
     """Plant every defect in cases that can have it; the exit code."""
-    table = Table("defect", "planted in", "found by", "measured", "allowed", box=None, pad_edge=False)
+    table = Table("defect", "planted in", "found by", "measured", "expected", box=None, pad_edge=False)
     missed = 0
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
     cases = [
@@ -111,7 +112,7 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
                     numbers = (f"{found.measured:.4g}", f"{found.allowed:.4g}")
                     table.add_row(defect.name, place, escape(found.check), *numbers)
     console.print(table)
-    console.print(f"{missed} of {table.row_count} planted defects were not found.")
+    console.print(f"{table.row_count - missed} of {table.row_count} planted defects were found.")
     return 1 if missed else 0
 
 

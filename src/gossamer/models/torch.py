@@ -116,8 +116,9 @@ class NeuralNetwork:
         records: int = MOST_RECORDS,
     ) -> Reach:
         if self._unknown_buffers:
+            places = ", ".join(name or "itself" for name in self._unknown_buffers)
             raise GossamerError(
-                f"{self.name} has buffers in {', '.join(self._unknown_buffers)!r}, which may carry records from a "
+                f"{self.name} has buffers in {places}, which may carry records from a "
                 "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
             )
         refuse_memory(self)

@@ -39,7 +39,7 @@ LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
 LARGEST_SCALE = 1e90
 MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
-HUGE, SMALL = 1e60, 1e-200  # scales
+HUGE, SMALL = 1e60, 1e-250  # scales
 
 
 class Setting(NamedTuple):
@@ -189,11 +189,13 @@ class Mechanism(ABC):
                 "noise's, a model with a Lipschitz constant, or noise at the source."
             )
         rest = total_at(HUGE)
+        if whole <= rest < allowed:  # what is sent in so few rounds tells nothing of any record
+            return unit
         scale = 1.0
         for _ in range(CALIBRATIONS if rest < allowed else 0):
             scale = max(scale * (whole - rest) / (allowed - rest), SMALL) * (1 + 1e-9)
             whole = total_at(scale)
-            if whole <= allowed and (whole >= 0.999 * allowed or scale <= 2 * SMALL):
+            if whole <= allowed and whole >= 0.999 * allowed:
                 return replace(unit, initial=scale)
         raise GossamerError(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "

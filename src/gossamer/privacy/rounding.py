@@ -184,8 +184,9 @@ def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequenc
             raise
         if len(rounds) == 1:
             raise GossamerError(
-                f"the rounding of {algorithm.name} cannot be bounded, as its emit() or step() does more than add, "
-                f"subtract, scale and clip ({error}): write it so, or use noise at the source."
+                f"the rounding of {algorithm.name} cannot be bounded: its emit() and step() may only add, subtract, "
+                "multiply and divide by public numbers, and clip with x.clip(low, high), not with NumPy's functions "
+                f"({error}); write them so, or use noise at the source."
             ) from None
     one_by_one = [_errors(algorithm, rows, z, rounds[k : k + 1], channels, after) for k in range(len(rounds))]
     return np.concatenate(one_by_one, axis=1)

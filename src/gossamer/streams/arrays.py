@@ -93,8 +93,9 @@ def _declared_table(
     X: NDArray[Any], y: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str, whole: bool
 ) -> Table:
     """Codes where features can be nothing but 0 and 1, dense rows otherwise, whatever the records hold."""
-    low, high, columns = np.asarray(ranges[0]), np.asarray(ranges[1]), X.shape[1]
+    columns = X.shape[1]
     X, bounds = _within(X, ranges, outside)
+    low, high = np.asarray(ranges[0]), np.asarray(ranges[1])
     if not (whole and columns and (low == 0).all() and (high == 1).all()):
         return replace(dense_table(X, y), bounds=bounds)
     codebook, codes = encode_digits(X.astype(np.uint8), [1] * columns, optional=True)
@@ -103,7 +104,12 @@ def _declared_table(
 
 def _within(X: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str) -> tuple[NDArray[Any], FeatureBounds]:
     """Every record checked against the declared ranges, and the norms that these allow."""
-    low, high = (np.broadcast_to(np.asarray(end, dtype=float), X.shape[1:]) for end in ranges)
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=float), X.shape[1:]) for end in ranges)
+    except (TypeError, ValueError):
+        raise GossamerError(
+            f"ranges={ranges!r:.80}: expected (low, high), each a number or one for each of the {X.shape[1]} features."
+        ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise GossamerError("ranges=(low, high): expected finite numbers with low ≤ high for every feature.")
     if outside not in ("refuse", "clip"):
