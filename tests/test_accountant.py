@@ -161,7 +161,7 @@ def test_the_tail_is_above_every_longer_run_and_close(history, squared):
     assert for_ever <= (1.03 if squared and history else 1.2) * runs[-1]
     early = terms_of(3, v=0.9, exponent=0.55, history=history, bound=bound).dynamics(4000)
     rougher = worst_case_for_ever(early, bound, np.ones(2), np.full(2, 0.55), window=terms.window, squared=squared)
-    assert rougher * (1 + 1e-9) >= runs[-1] * (1 - 1e-12), "a certificate from an earlier round holds too"
+    assert rougher * (1 + 1e-7) >= runs[-1] * (1 - 1e-12), "a certificate from an earlier round holds too"
 
 
 def test_where_no_finite_budget_exists_the_answer_is_infinite():

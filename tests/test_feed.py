@@ -126,8 +126,7 @@ def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
     with pytest.raises(gs.GossamerError, match="two columns of one name"):
         Records(path, "csv", SCHEMA, 1, follow=False)
     path.write_text("age,ward,ill,note\n20,north,no," + "x" * 200_000 + "\n")
-    with pytest.raises(gs.GossamerError, match="line 2: not read as CSV"):
-        Records(path, "csv", SCHEMA, 1, follow=False)
+    assert len(Records(path, "csv", SCHEMA, 1, follow=False)) == 1, "no value is too long for one"
 
 
 def spooled(text, path, format_="csv"):
@@ -290,3 +289,17 @@ def test_a_quantity_is_scaled_like_a_feature(tmp_path):
     feed = Records(path, "csv", Schema("y", (), {"a": (0, 10), "y": (0, 20)}, {}, intercept=False), 2, follow=False)
     np.testing.assert_allclose(feed.arrivals(0).rows, [[0.5], [1.0]])
     np.testing.assert_allclose(feed.arrivals(0).labels, [0.5, 1.0])
+
+
+def test_an_open_quote_moves_no_other_record_when_records_are_dealt(gossamer, tmp_path):
+    """One record's note used to swallow the next line, and every later record went to another learner."""
+    rows = [f"{20 + k},north,{'no' if k % 2 else 'yes'},n{k}" for k in range(12)]
+    options = ("--target", "ill", "--classes", "no,yes", "--range", "age=0:120", "--categories", "ward=north|south")
+    for k, note in (("plain", "plain"), ("open", '"open'), ("closed", 'b"')):
+        rows[4] = f"24,north,yes,{note}"
+        (tmp_path / f"{k}.csv").write_text("age,ward,ill,note\n" + "\n".join(rows) + "\n")
+    made = ("peers", "init", "demo", "--learners", 3, "--csv")
+    assert gossamer(*made, "plain.csv", *options)[0] == 0
+    code, _, err = gossamer("peers", "init", "other", "--learners", 3, "--csv", "open.csv", *options)
+    assert code == 2
+    assert "line 6: not read as CSV" in " ".join(err.split())

@@ -52,27 +52,26 @@ def test_a_journal_copied_back_in_time_is_refused(tmp_path):
     team = Team(tmp_path, steps=20)
     for node in team.nodes.values():
         node.greet()
-    copied = None
+    copied, elsewhere = None, tmp_path / "copies"
     for _ in range(10_000):
         team.sweep()
         if copied is None and team.parties[0].round == 4:
             team.end(0)
-            shutil.copy(tmp_path / "0.db", tmp_path / "copy.db")
-            for slot in tmp_path.glob("0.db.*"):
-                shutil.copy(slot, tmp_path / f"copied-{slot.name}")
+            elsewhere.mkdir()
+            for part in ("0.db", *(slot.name for slot in tmp_path.glob("0.db.*"))):
+                shutil.copy(tmp_path / part, elsewhere / part)
             copied = True
             team.start(0)
             team.nodes[0].greet()
         if team.parties[0].round >= 12:
             break
     team.end(0)
-    shutil.copy(tmp_path / "copy.db", tmp_path / "0.db")
     for rest in ("0.db-wal", "0.db-shm"):
         (tmp_path / rest).unlink(missing_ok=True)
     for slot in tmp_path.glob("0.db.*"):
         slot.unlink()
-    for slot in tmp_path.glob("copied-*"):
-        shutil.copy(slot, tmp_path / slot.name.removeprefix("copied-"))
+    for part in elsewhere.iterdir():
+        shutil.copy(part, tmp_path / part.name)
     team.start(0)
     team.nodes[0].greet()
     for _ in range(2000):
@@ -227,3 +226,11 @@ def test_a_learner_that_is_restarted_when_its_budget_ends_repeats_its_last_messa
     boundary.go_on({})
     boundary.go_on(kept)
     np.testing.assert_array_equal(boundary.release("theta", stop, np.full((1, N), 3.0)), last)
+
+
+def test_a_journal_under_another_name_is_refused(tmp_path):
+    """Renaming it in the settings used to draw every round again."""
+    team = Team(tmp_path, steps=4)
+    team.end(0)
+    with pytest.raises(gs.GossamerError, match=r"0\.db\.0 is of the same learner and run"):
+        Journal(tmp_path / "other.db", "run", 0, "settings", "process", rounds_kept(4, "f8", 0))

@@ -182,7 +182,7 @@ def test_a_run_that_diverges_says_so_and_the_comparison_goes_on(data, tmp_path):
 def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch):
     stream = gs.datasets.mnist(5, 0, "once", per_round=4, features="scattering")
     assert (np.linalg.norm(stream.table.rows, axis=1) <= 1).all()
-    assert stream.table.bounds.l2 == 1
+    assert 1 <= stream.table.bounds.l2 <= 1 + 1e-6
     from gossamer.streams import scattering
 
     monkeypatch.setattr(scattering, "scattered", None)  # a second reading must not need it

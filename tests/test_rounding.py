@@ -246,7 +246,10 @@ def test_two_worlds_of_a_party_are_told_apart_only_where_nothing_bounds_what_it_
         )  # fmt: skip
         boundary = made.bind(setting)
         boundary = boundary if bounded else TakesAnything(made, boundary.ledgers, T)
-        journal = Journal(tmp_path / f"{world}.db", "run", 0, "settings", "process", rounds_kept(case.size, "f8", 0))
+        (tmp_path / str(world)).mkdir()
+        journal = Journal(
+            tmp_path / str(world) / "0.db", "run", 0, "settings", "process", rounds_kept(case.size, "f8", 0)
+        )
         rows, labels = records_of(case, world, seed)
         feed, memory = Two(rows, labels), model.memory(case.stream.table, "history", np.array([T]))
         party = Party(0, algorithm, net, feed, memory, boundary, journal, size=case.size, steps=T, ridge=0.1)

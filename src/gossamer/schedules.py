@@ -92,13 +92,14 @@ def geometric(initial: float | Sequence[float], ratio: float) -> Decay:
     return Decay(decay(initial, 0.0).initial, 0.0, float(ratio))
 
 
-def over_rounds(schedule: Schedule, rounds: int) -> Array:
-    """λ_t of a schedule that is one for all learners, at rounds 0, 1, …, with its sign."""
+def over_rounds(schedule: Schedule, rounds: int, *, signed: bool = False) -> Array:
+    """The sizes |λ_t| of a schedule that is one for all learners, at rounds 0, 1, …; with their signs where asked."""
     if isinstance(schedule, Decay) and schedule.learners is not None:
         raise GossamerError(f"the schedule {schedule} has a value for each learner: privacy is proved for one for all.")
-    if isinstance(schedule, Decay):
+    if isinstance(schedule, Decay):  # never negative
         return np.full(rounds, 1.0) * schedule(np.arange(rounds))
-    return np.array([float(schedule(t)) for t in range(rounds)])
+    values = np.array([float(schedule(t)) for t in range(rounds)])
+    return values if signed else np.abs(values)
 
 
 def power_of(schedule: Schedule) -> float | None:

@@ -52,7 +52,7 @@ def ldol(
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
         """δθ⁺ ≤ |1 + γ_t W_ii| δθ + λ_t G."""
-        A = np.abs(1 + over_rounds(weaken, len(z)) * rows.W_ii.item())[:, None, None]
+        A = np.abs(1 + over_rounds(weaken, len(z), signed=True) * rows.W_ii.item())[:, None, None]
         return Dynamics(A, over_rounds(step, len(z))[:, None], None, point=0, channels={"theta": 0})
 
     def broken(given: Schedule | None) -> list[str]:

@@ -53,10 +53,11 @@ def tailored_gradient_tracking(
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
         """δs⁺ ≤ |1+γ1 C_ii| δs + λ_t G;  δθ⁺ ≤ |1+γ2 R_ii| δθ + γ1 |C_ii| δs + λ_t G."""
-        lam, push, pull = (over_rounds(schedule, len(z)) for schedule in (step, weaken_push, weaken_pull))
+        lam = over_rounds(step, len(z))
+        push, pull = (over_rounds(weaken, len(z), signed=True) for weaken in (weaken_push, weaken_pull))
         A, b = np.zeros((len(z), 2, 2)), np.repeat(lam[:, None], 2, axis=1)
         A[:, 0, 0], A[:, 1, 1] = abs(1 + push * rows.C_ii.item()), abs(1 + pull * rows.R_ii.item())
-        A[:, 1, 0] = push * abs(rows.C_ii.item())
+        A[:, 1, 0] = abs(push * rows.C_ii.item())
         return Dynamics(A, b, None, point=1, channels={"s": 0, "theta": 1})
 
     def broken(given: Schedule | None) -> list[str]:

@@ -55,10 +55,11 @@ def wang_basar(
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
         """δs⁺ ≤ |1+γ C_ii| δs + λ_t G;  δθ⁺ ≤ |1+γ R_ii| δθ + (γ |C_ii| δs + λ_t G)/(m z_t)."""
-        gamma, lam, share = over_rounds(weaken, len(z)), over_rounds(step, len(z)), 1 / (rows.m * z)
+        gamma, lam = over_rounds(weaken, len(z), signed=True), over_rounds(step, len(z))
+        share = 1 / (rows.m * z)
         A, b = np.zeros((len(z), 2, 2)), np.stack([lam, lam * share], axis=1)
         A[:, 0, 0], A[:, 1, 1] = abs(1 + gamma * rows.C_ii.item()), abs(1 + gamma * rows.R_ii.item())
-        A[:, 1, 0] = gamma * abs(rows.C_ii.item()) * share
+        A[:, 1, 0] = abs(gamma * rows.C_ii.item()) * share
         return Dynamics(A, b, None, point=1, channels={"s": 0, "theta": 1})
 
     def broken(given: Schedule | None) -> list[str]:

@@ -125,8 +125,12 @@ class Journal:
                 head = file.read(HEAD.size)
             if len(head) == HEAD.size:
                 _, run, round_ = HEAD.unpack(head)
-                own = place.name.startswith(f"{self.path.name}.")
-                if run == self._run and (not own or round_ > newest + 1):
+                if run == self._run and not place.name.startswith(f"{self.path.name}."):
+                    raise GossamerError(
+                        f"journal {self.path}: {place.name} is of the same learner and run, of round {round_}: what "
+                        "it sent would be drawn again; use that journal, under its own name, and keep copies elsewhere."
+                    )
+                if run == self._run and round_ > newest + 1:
                     raise GossamerError(
                         f"journal {self.path} knows of round {newest} and {place.name} is of round {round_}: it was "
                         "lost or put back in time, and would draw again what was sent; join a new run."
