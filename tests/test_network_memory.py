@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 from torch import nn  # noqa: E402
 
 from gossamer.models.torch import NeuralNetwork, clip_rows  # noqa: E402
+from gossamer.privacy.recursion import GradientBound, sensitivities  # noqa: E402
+from gossamer.simulate.engine import setting_of  # noqa: E402
 
 
 class Keeps(nn.Module):
@@ -134,3 +136,33 @@ def test_a_private_run_in_narrow_numbers_ends_with_its_claim(dtype):
             gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(3), stream, model=model, gradient="latest", steps=3,
             privacy=gs.Gaussian.for_budget(4.0, 1e-5),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("remember", [1, 2, 5])
+def test_history_over_the_newest_rounds_is_accounted_as_what_is_computed(remember):
+    """A record weighs 1/(min(t+1, r) N) while it is remembered, and nothing after; the ledger said 1/((t+1) N)."""
+    N, T, k, c = 2, 12, 6, 1.0
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2, T * N, 3)), rng.integers(0, 2, size=(2, T * N)).astype(float)
+    model = network(lambda: nn.Linear(3, 2), per="record", remember=remember)
+    streams = [gs.streams.from_arrays(X, y, per_round=N)]
+    X, y = X.copy(), y.copy()
+    X[0, k * N], y[0, k * N] = -50 * X[0, k * N], 1 - y[0, k * N]
+    streams.append(gs.streams.from_arrays(X, y, per_round=N))
+    setting = setting_of(gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(2), streams[0], model, "history", T, model.size)
+    assert setting.window == remember
+    memories = [model.memory(stream.table, "history", stream.room(T)) for stream in streams]
+    theta, moves = model.start(2, 0), []
+    for t in range(T):
+        for memory, stream in zip(memories, streams, strict=True):
+            memory.observe(stream.arrivals(t))
+        one, other = (memory.gradient(theta)[0] for memory in memories)
+        moves.append(float((one - other).abs().sum()))
+    weight = 1 / (remember * N)
+    assert moves[:k] == [0] * k
+    assert all(move <= 2 * c * weight * (1 + 1e-12) for move in moves)
+    assert 0.5 * weight < moves[k], "and about that much it is"
+    assert moves[k + remember :] == [0] * (T - k - remember)
+    dynamics = setting.dynamics(0, T)
+    x = sensitivities(dynamics, GradientBound(c, np.inf, 0.0, N), float(remember), k)
+    assert x[k + 1, 0] == pytest.approx(dynamics.b[k, 0] * 2 * c * weight)
