@@ -62,7 +62,7 @@ def test_every_message_is_noised_once_and_on_its_grid(monkeypatch):
         sent.append((value.copy(), scale, genuine(value, scale)))
         return sent[-1][2]
 
-    monkeypatch.setattr("gossamer.privacy.mechanisms.exact_laplace", watched)
+    monkeypatch.setattr("gossamer.privacy.boundary.exact_laplace", watched)
     run(gs.Laplace(gs.decay(2.0, 0.6)), steps=30)
     assert len(sent) == 2 * 30, "s and θ, once a round"
     for t, (_, scale, _) in enumerate(sent):

@@ -2,8 +2,9 @@
 
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.base import Boundary, Privacy
+from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
-from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, PrivateBoundary, Setting
+from gossamer.privacy.mechanisms import Gaussian, Laplace, Mechanism, Setting
 from gossamer.privacy.rounding import noised_fields, rounding_of
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4

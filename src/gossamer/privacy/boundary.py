@@ -1,0 +1,189 @@
+"""What stands, in a run with a proved budget, between the learners' private values and their messages.
+
+It draws the noise, charges the ledgers before anything is sent, and holds back what a budget does not allow. On the way
+in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossamer.privacy.accountant import Accountant, Terms
+from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
+from gossamer.privacy.rounding import FAR, count_beyond
+from gossamer.types import Array, GossamerError
+
+if TYPE_CHECKING:
+    from gossamer.privacy.mechanisms import Mechanism
+
+CLAMP = LARGEST - 1  # noise scales
+LARGEST_SCALE = 1e90
+
+
+class PrivateBoundary:
+    """Draws exact noise, charges the ledgers, and holds back what a budget does not allow."""
+
+    def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
+        self.mechanism, self.ledgers = mechanism, ledgers
+        self._scaled: tuple[int, Array] = (-1, np.empty(0))
+        self._draw = exact_laplace if mechanism.law == "laplace" else exact_gaussian
+        self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
+        self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
+        self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
+        self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
+        if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
+            raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
+        if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
+            raise GossamerError(
+                f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
+                "that no state overflows; scale features down."
+            )
+        if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
+            raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+        self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
+        self._on_messages = mechanism.where == "messages"
+        self._last: dict[str, Array] = {}
+        self.clamped = 0  # values beyond the grid so far
+        self.cut = 0  # received values and states that were too large
+        place = "on messages" if mechanism.where == "messages" else "at the source"
+        at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
+        self.claim = f"private: exact {mechanism.law} noise {place}{at}"
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
+        if self.mechanism.where == "source":
+            return value
+        if channel not in self.channels:
+            raise GossamerError(
+                f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
+                "nothing is known of what it would cost; add the channel to its dynamics."
+            )
+        noisy = self._noised(t, value)
+        frozen = t >= self.stops
+        if frozen.any():
+            noisy[frozen] = self._last[channel][frozen] if channel in self._last else 0.0
+        self._last[channel] = noisy
+        return noisy
+
+    def gradient(self, t: int, grad: Array) -> Array:
+        """The round's gradients, noised where noise goes to the source."""
+        if self.mechanism.where == "messages":
+            return grad
+        noisy = self._noised(t, grad)
+        frozen = t >= self.stops
+        if frozen.any():
+            noisy[frozen] = 0.0
+        return noisy
+
+    def take(self, t: int, got: Array) -> Array:
+        """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for."""
+        return self._cut_off(t, got) if self._on_messages else got
+
+    def hold(self, t: int, state: Array) -> Array:
+        """What a learner keeps of a part of its state for round t; likewise."""
+        return self._cut_off(t, state) if self._on_messages else state
+
+    def _cut_off(self, t: int, value: Array) -> Array:
+        """No coordinate beyond FAR of its learner's scales; cutting off moves no two values apart."""
+        scale = self._scale(t)
+        if hasattr(value, "new_tensor"):
+            limit: Any = value.new_tensor(FAR * scale)
+            cut: Any = value
+            within: Array = cut.nan_to_num(0.0).clip(-limit, limit)
+            return within
+        beyond = count_beyond(value, scale, FAR)
+        if not beyond:
+            return value
+        self.cut += beyond
+        kept: Array = np.clip(np.nan_to_num(value), -FAR * scale, FAR * scale)
+        return kept
+
+    def clamped_to_grid(self, t: int, value: Array) -> Array:
+        """No more than the grid holds: clamping moves no two values apart, where refusing would tell.
+
+        A tensor comes back in float64, because a scale rounded to a narrower kind could be a smaller one.
+        """
+        scale: Any = self._scale(t)
+        exact: Any = value
+        if hasattr(value, "new_tensor"):
+            exact = exact.double()
+            most = CLAMP * exact.new_tensor(scale)
+            beyond = int((abs(exact) > most).sum())
+        else:
+            most, beyond = CLAMP * scale, count_beyond(value, scale, CLAMP)
+        if beyond:  # hardly ever
+            self.clamped += beyond
+            exact = exact.clip(-most, most)
+        clamped: Array = exact
+        return clamped
+
+    def _noised(self, t: int, value: Array) -> Array:
+        exact: Any = self.clamped_to_grid(t, value)
+        tensor = hasattr(value, "new_tensor")
+        noisy: Any = self._draw(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
+        kept: Array = noisy.to(value.dtype) if tensor else noisy
+        return kept
+
+    def charge(self, t: int) -> None:
+        """Round t's messages, before they are sent."""
+        for ledger, stop in zip(self.ledgers, self.stops, strict=True):
+            if t < stop:
+                ledger.step()
+
+    def _scale(self, t: int) -> Array:
+        """ν_t of every learner, as a column; asked for several times in a round."""
+        if self._scaled[0] != t:
+            self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
+        return self._scaled[1]
+
+    def epsilon(self) -> Array:
+        delta = self.mechanism.delta
+        return np.array([ledger.get_epsilon(delta) for ledger in self.ledgers])
+
+    def epsilon_for_ever(self) -> Array:
+        delta = self.mechanism.delta
+        return np.array([min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
+
+    def budget(self) -> Array:
+        """(m, 2): each learner's ε so far and for ever."""
+        return np.column_stack([self.epsilon(), self.epsilon_for_ever()])
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The noise that was found for each learner, for a run's record."""
+        return {"noise": [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in self.ledgers]}
+
+    def notes(self, t: int) -> list[str]:
+        """Who stopped sending, when and why."""
+        said = []
+        if self.clamped:
+            said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
+        if self.cut:
+            said.append(
+                f"{self.cut} received values or states were beyond {FAR:g} noise scales, where rounding would tell of "
+                "records, and were cut off to that: a neighbour that misbehaves, steps that are too long, or noise "
+                "that fades too fast."
+            )
+        spent = [f"{i} from round {stop}" for i, stop in enumerate(self.stops) if stop < t]
+        if not spent:
+            return said
+        shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
+        return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
+
+    def kept(self, t: int) -> dict[str, Array]:
+        """The last messages, by name, where a learner has stopped and goes on sending its own."""
+        return {f"sent.{c}": last for c, last in self._last.items()} if (t >= self.stops).any() else {}
+
+    def go_on(self, kept: Mapping[str, Array]) -> None:
+        self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
+
+
+def largest_scale(terms: Terms, steps: int) -> float:
+    """The largest that a scale gets: at an end, or where growing as a power and fading geometrically balance."""
+    last = max(steps - 1, 0)
+    turns = terms.exponent / math.log(terms.ratio) - 1 if terms.ratio != 1 else 0.0
+    return max(terms.scale(t) for t in {0, last, min(max(int(turns), 0), last), min(max(int(turns) + 1, 0), last)})
