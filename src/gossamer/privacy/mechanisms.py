@@ -172,11 +172,11 @@ class Mechanism(ABC):
         room = epsilon - unit.surcharge(rounds)
         allowed = (mu_for(room, self.delta) - unit.grid_shift(rounds) if squared else room) if room > 0 else 0.0
 
+        for_ever = total_for_ever(unit, squared) if math.isinf(horizon) else 0.0  # which leaves rounding out
+
         def total_at(scale: float) -> float:
             terms = replace(unit, initial=scale)
-            whole = total(terms, rounds, squared)
-            if math.isinf(horizon):  # what is proved for ever leaves rounding out
-                whole = max(whole, total_for_ever(terms, squared))
+            whole = max(total(terms, rounds, squared), for_ever / (scale**2 if squared else scale))
             return math.sqrt(whole) if squared else whole
 
         whole = total_at(1.0)
