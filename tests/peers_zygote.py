@@ -18,12 +18,12 @@ import sys
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner
 from gossamer.peers.wire import Part, frames_in, unpacked
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
-from gossamer.types import GossamerError
 
 
 def warm():

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import fft
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering
 from gossamer.streams.scattering import random_images, scattered, wavelets
 from gossamer.streams.stream import checked_bounds
-from gossamer.types import GossamerError
 
 
 def lines(count, side=28):

@@ -23,13 +23,13 @@ from gossamer.algorithms import (
 )
 from gossamer.checks.audit import audit
 from gossamer.checks.conformance import check_algorithm
+from gossamer.errors import GossamerError
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import decay, geometric
 from gossamer.simulate import Record, simulate
-from gossamer.types import GossamerError
 from gossamer.version import __version__
 
 __all__ = [

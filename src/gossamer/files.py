@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.types import Array, GossamerError
+from gossamer.errors import GossamerError
+from gossamer.types import Array
 
 
 @dataclass(frozen=True)

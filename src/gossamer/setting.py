@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
-from gossamer.types import Dynamics, GossamerError, Rounding
+from gossamer.types import Dynamics, Rounding
 
 
 def setting_for(

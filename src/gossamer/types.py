@@ -12,10 +12,6 @@ Integers = NDArray[np.int64]
 Matrix = Literal["R", "C", "W", "D"]
 
 
-class GossamerError(ValueError):
-    """A mistake that the caller can mend: one sentence with the value, the requirement and the remedy."""
-
-
 class Rows(NamedTuple):
     """What a block of k learners knows of its place in the network; all that an algorithm may use of it."""
 

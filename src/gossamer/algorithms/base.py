@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gossamer.errors import GossamerError
 from gossamer.schedules import Schedule
-from gossamer.types import Array, Dynamics, GossamerError, Matrix, Out, Rows
+from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
 State = Any  # each algorithm's own NamedTuple of arrays, one row per learner, with a field `theta`
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
 from gossamer.schedules import Schedule, over_rounds, power_of
-from gossamer.types import Array, Dynamics, GossamerError, Out, Rows
+from gossamer.types import Array, Dynamics, Out, Rows
 
 MISUSE = "dsgd over R is a misuse, kept for comparison: it minimises Σ u_i f_i, learner i weighed by its Perron weight."
 

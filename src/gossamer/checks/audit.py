@@ -23,10 +23,11 @@ from gossamer.checks.noise import noise_findings
 from gossamer.checks.steer import steered_losses
 from gossamer.checks.travel import travel_findings
 from gossamer.checks.worlds import Case
+from gossamer.errors import GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 REPLAYED = "replayed loss"
 

@@ -23,12 +23,13 @@ from gossamer.checks.climb import worst_found
 from gossamer.checks.finding import Finding, says, within
 from gossamer.checks.travel import WIDTH, received, travel_findings
 from gossamer.checks.worlds import Case
+from gossamer.errors import GossamerError
 from gossamer.models import LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.privacy.forever import is_settled
 from gossamer.schedules import decay
-from gossamer.types import Array, GossamerError, Out
+from gossamer.types import Array, Out
 
 CLOSE = 0.05  # of the learners' spread: how near the documented limit a run must come
 REPLAYS: tuple[tuple[Any, Any], ...] = (

@@ -10,8 +10,9 @@ import numpy as np
 from gossamer.checks.climb import worst_found
 from gossamer.checks.finding import Finding
 from gossamer.checks.worlds import Case, Worlds
+from gossamer.errors import GossamerError
 from gossamer.privacy import Accountant, exact_gaussian, exact_laplace
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 Draw = Callable[[Array, float], Array]
 

@@ -31,6 +31,7 @@ from gossamer.cli.settings import (
     Where,
     command,
 )
+from gossamer.errors import GossamerError
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, Terms, lemma2_constant, theorem4
 from gossamer.privacy.accountant import curve, epsilon_of
@@ -38,7 +39,6 @@ from gossamer.report.budget import draw_budget
 from gossamer.schedules import Decay
 from gossamer.simulate.engine import setting_of
 from gossamer.streams import Stream
-from gossamer.types import GossamerError
 
 
 def budget(

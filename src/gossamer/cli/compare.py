@@ -20,13 +20,13 @@ from gossamer.cli.pictures import compare_images
 from gossamer.cli.prepare import CSV_OPTIONS, check_network_options, csv_arguments, full_rounds
 from gossamer.cli.settings import DEFAULTS, Dataset, Rows, Settings, Split
 from gossamer.cli.watch import counted, undisturbed
+from gossamer.errors import GossamerError
 from gossamer.experiments import Problem, Runs, words
 from gossamer.experiments import compare as compared
 from gossamer.experiments.catalogue import COMPARED, METHODS
 from gossamer.experiments.compare import FULL, QUICK, TUNING, USUAL, Comparison, Plan
 from gossamer.files import replace_file
 from gossamer.report.bands import draw_bands
-from gossamer.types import GossamerError
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
 PUBLISHED = ", published step and noise"

@@ -16,6 +16,7 @@ from gossamer.cli.output import check_place, command_line, save_picture
 from gossamer.cli.parse import methods_of
 from gossamer.cli.settings import RIDGE, Dataset, Split
 from gossamer.cli.watch import counted, undisturbed
+from gossamer.errors import GossamerError
 from gossamer.experiments import METHODS, Frontier, Problem, Runs, features
 from gossamer.experiments import frontier as traced
 from gossamer.experiments.catalogue import COMPARED
@@ -23,7 +24,6 @@ from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
 from gossamer.files import replace_file
 from gossamer.report.frontier import draw_frontier
 from gossamer.simulate.record import plain
-from gossamer.types import GossamerError
 from gossamer.version import __version__
 
 

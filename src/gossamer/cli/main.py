@@ -16,7 +16,7 @@ from gossamer.cli.graph import graph
 from gossamer.cli.language import translated
 from gossamer.cli.peers import peer, peers
 from gossamer.cli.run import run
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
 app = typer.Typer(

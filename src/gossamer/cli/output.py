@@ -10,8 +10,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.types import GossamerError
 
 PICTURES = (".png", ".svg", ".pdf")
 

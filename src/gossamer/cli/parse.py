@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.experiments.catalogue import METHODS
 from gossamer.schedules import Decay, decay
-from gossamer.types import GossamerError
 
 
 def step_schedule(text: str) -> Decay:

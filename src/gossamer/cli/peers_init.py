@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from gossamer.cli import parse
+from gossamer.errors import GossamerError
 from gossamer.networks import Network, read_network
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import name_of
@@ -31,7 +32,6 @@ from gossamer.peers.folders import make_folders
 from gossamer.streams import mushrooms
 from gossamer.streams.csv import read_cells
 from gossamer.streams.schema import Schema
-from gossamer.types import GossamerError
 
 STEPS = 1000
 CLIP = 0.5  # of mushrooms: best of a few in docs/results/privacy

@@ -15,6 +15,7 @@ from gossamer.cli.parse import methods_of
 from gossamer.cli.prepare import CSV_OPTIONS, pictures_of
 from gossamer.cli.settings import DEFAULTS, Kind, Settings
 from gossamer.cli.watch import counted, undisturbed
+from gossamer.errors import GossamerError
 from gossamer.experiments import Runs, picture_words
 from gossamer.experiments.pictures import (
     NAMES,
@@ -28,7 +29,7 @@ from gossamer.experiments.pictures import (
 from gossamer.experiments.words import budget, epsilon
 from gossamer.files import replace_file
 from gossamer.report.bands import draw_bands
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 YLABELS = {"accuracy": "test accuracy, mean over the learners", "train_accuracy": "training accuracy, likewise"}
 TESTED = 200  # images of a quick comparison: with all of them, looking would take longer than learning

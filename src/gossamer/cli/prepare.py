@@ -33,6 +33,7 @@ from gossamer.cli.settings import (
     Where,
 )
 from gossamer.cli.watch import watched
+from gossamer.errors import GossamerError
 from gossamer.experiments.pictures import READ, Pictures
 from gossamer.experiments.runs import epsilons
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
@@ -43,7 +44,6 @@ from gossamer.simulate import Record, simulate
 from gossamer.simulate.engine import setting_of
 from gossamer.streams import Stream, from_csv
 from gossamer.streams.csv import classes_in
-from gossamer.types import GossamerError
 
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 CSV_OPTIONS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")

@@ -37,11 +37,11 @@ from gossamer.cli.settings import (
     read_settings,
 )
 from gossamer.cli.watch import undisturbed
+from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.report.curves import spent
 from gossamer.simulate import Record
 from gossamer.simulate.record import NotResumedError, write_json
-from gossamer.types import GossamerError
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
 USED = "record.npz.resumed"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
 IMAGE_STEP, IMAGE_NOISE, IMAGE_STEPS = "0.6,0.6", "0.01,0.51:0.6", 1500

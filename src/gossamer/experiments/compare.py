@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.experiments.catalogue import COMPARED, METHODS, OURS
 from gossamer.experiments.problems import Problem
 from gossamer.experiments.runs import PUBLISHED, Result, Runs, Task, epsilons
 from gossamer.privacy import Laplace
 from gossamer.schedules import decay
 from gossamer.simulate.engine import setting_of
-from gossamer.types import GossamerError
 
 TUNING = 1000  # the first tuning seed; evaluation counts from 0
 PUBLISHED_STEP = 1.0

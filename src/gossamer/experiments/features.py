@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING
 from gossamer.experiments.pictures import NAMES, READ
@@ -31,7 +32,6 @@ from gossamer.privacy import Gaussian, simulated
 from gossamer.schedules import decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of
-from gossamer.types import GossamerError
 from gossamer.version import __version__
 
 COMPARED = (OURS, "push_pull", "stochastic_subgradient", "subgradient_rescaling", "dsgd")

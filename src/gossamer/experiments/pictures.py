@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from gossamer import datasets
+from gossamer.errors import GossamerError
 from gossamer.experiments.catalogue import METHODS, OURS
 from gossamer.experiments.compare import TUNING, Entry
 from gossamer.experiments.problems import split_as_given
@@ -34,7 +35,6 @@ from gossamer.privacy.accountant import Terms
 from gossamer.schedules import Decay, decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of
-from gossamer.types import GossamerError
 from gossamer.version import __version__
 
 PAPERS_METHODS = (

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from gossamer import datasets
+from gossamer.errors import GossamerError
 from gossamer.models import LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import Network, read_network
 from gossamer.privacy.accountant import Law
 from gossamer.streams import Stream, from_arrays, from_csv
-from gossamer.types import GossamerError
 
 REGRESSION_ROUNDS = 2000
 

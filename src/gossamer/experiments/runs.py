@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.experiments.catalogue import METHODS
 from gossamer.experiments.problems import Problem
 from gossamer.files import replace_file
@@ -30,7 +31,6 @@ from gossamer.privacy.accountant import Accountant, Law, Terms, Where
 from gossamer.schedules import Decay, decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of
-from gossamer.types import GossamerError
 from gossamer.version import __version__
 
 Result = dict[str, Any]

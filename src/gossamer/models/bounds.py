@@ -49,8 +49,9 @@ from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 Norm = Literal[1, 2]
 UNIT = 2.0**-53  # u: float64's relative rounding

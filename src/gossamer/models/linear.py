@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
+from gossamer.errors import GossamerError
 from gossamer.models import kernels
 from gossamer.models.bounds import (
     LARGEST,
@@ -35,7 +36,7 @@ from gossamer.models.bounds import (
 )
 from gossamer.models.memory import Gradient, Memory
 from gossamer.records import FeatureBounds, Table
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 
 class Model(Protocol):

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.errors import GossamerError
 from gossamer.models.bounds import MOST_RECORDS
 from gossamer.records import Batch, Codebook, runs
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 Gradient = Literal["history", "latest"]
 RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come

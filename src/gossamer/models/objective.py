@@ -9,9 +9,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 
+from gossamer.errors import GossamerError
 from gossamer.models.linear import Model
 from gossamer.records import Population
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 GRADIENT_TOLERANCE = 1e-10
 LARGEST = 1e20  # of features and labels: beyond it Newton's method overflows, or never ends

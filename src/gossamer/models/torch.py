@@ -31,11 +31,12 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
+from gossamer.errors import GossamerError
 from gossamer.models.bounds import LARGEST, MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient
 from gossamer.models.trial import refuse_memory, sample_of, try_out
 from gossamer.records import Batch, FeatureBounds, Table, dense_rows
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

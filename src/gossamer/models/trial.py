@@ -13,8 +13,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 from torch.nn.parameter import is_lazy
 
+from gossamer.errors import GossamerError
 from gossamer.records import Table, dense_rows
-from gossamer.types import GossamerError
 
 Tensor = Any
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 SUM_TOLERANCE = 1e-9
 

@@ -12,8 +12,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+from gossamer.errors import GossamerError
 from gossamer.networks.network import Network
-from gossamer.types import GossamerError
 
 PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
 NAMES: dict[str, Callable[[int], Network]] = {

@@ -16,9 +16,10 @@ import networkx as nx
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array, issparse
 
+from gossamer.errors import GossamerError
 from gossamer.networks import families, mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
-from gossamer.types import Array, GossamerError, Integers, Matrix, Rows
+from gossamer.types import Array, Integers, Matrix, Rows
 
 DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
 

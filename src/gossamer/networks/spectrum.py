@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
-from gossamer.types import Array, GossamerError
+from gossamer.errors import GossamerError
+from gossamer.types import Array
 
 DENSE_UP_TO = 1024  # below this, dense linear algebra is faster and surer than Arnoldi iterations
 

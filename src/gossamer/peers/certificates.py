@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 PREFIX = "learner-"
 

@@ -17,13 +17,13 @@ import msgspec
 
 from gossamer import algorithms
 from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.schedules import Decay, decay
 from gossamer.streams.schema import Schema
-from gossamer.types import GossamerError
 
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Some = Annotated[int, msgspec.Meta(ge=0)]

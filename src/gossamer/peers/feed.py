@@ -21,10 +21,11 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.records import Batch
 from gossamer.streams.csv import cells_of, lines_of
 from gossamer.streams.schema import Schema
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 Format = Literal["csv", "jsonl", "parquet"]
 MARK = b"\xef\xbb\xbf"  # with which some begin UTF-8 text

@@ -12,12 +12,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers import certificates
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import Config, graph_json, written
-from gossamer.types import GossamerError
 
 
 def make_folders(

@@ -34,7 +34,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from gossamer.types import Array, GossamerError
+from gossamer.errors import GossamerError
+from gossamer.types import Array
 
 Durability = Literal["process", "power"]
 SCHEMA = """

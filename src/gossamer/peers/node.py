@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from gossamer.errors import GossamerError
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
 from gossamer.peers.wire import (
@@ -23,7 +24,6 @@ from gossamer.peers.wire import (
     parts_for,
     unpacked,
 )
-from gossamer.types import GossamerError
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again

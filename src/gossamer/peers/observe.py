@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 BUILT_IN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
@@ -28,7 +29,7 @@ from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, p
 from gossamer.privacy import Boundary
 from gossamer.records import Batch
 from gossamer.rounds import Rounds
-from gossamer.types import Array, GossamerError, Matrix
+from gossamer.types import Array, Matrix
 
 Payload = bytes | bytearray | memoryview
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1

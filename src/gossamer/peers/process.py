@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.models import Objective
 from gossamer.peers.boundary import boundary_of
@@ -33,7 +34,6 @@ from gossamer.peers.observe import Endpoint, exposition, log_to, stop_logging
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.privacy import PrivateBoundary
 from gossamer.records import Population
-from gossamer.types import GossamerError
 
 TICK, STATUS, LINGER = 0.2, 1.0, 30.0  # seconds
 SAMPLE = 2000  # own records on which the owner sees errors

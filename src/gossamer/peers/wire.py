@@ -18,8 +18,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.peers.mixing import all_within
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 MAGIC, VERSION = b"GSMR", 1
 PREFIX = struct.Struct("<4sHIII")

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.privacy.exact import SHAPE_SURCHARGE, SURCHARGE
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
@@ -28,7 +29,7 @@ from gossamer.privacy.laplace import epsilon_composed, epsilon_single
 from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
 from gossamer.privacy.rounding import FAR as LARGEST_STATE
 from gossamer.privacy.rounding import UNIT, enlarged
-from gossamer.types import Array, Dynamics, GossamerError, Rounding
+from gossamer.types import Array, Dynamics, Rounding
 
 Law = Literal["laplace", "gaussian"]
 Where = Literal["messages", "source"]

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
 from gossamer.privacy.rounding import FAR, count_beyond
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 if TYPE_CHECKING:
     from gossamer.privacy.mechanisms import Mechanism

@@ -39,7 +39,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from gossamer.types import Array, GossamerError
+from gossamer.errors import GossamerError
+from gossamer.types import Array
 
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact

@@ -43,8 +43,8 @@ import torch
 import triton
 import triton.language as tl
 
+from gossamer.errors import GossamerError
 from gossamer.privacy.tensors import BITS, checked_scale, refuse_off_grid
-from gossamer.types import GossamerError
 
 KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)  # what the kernel can read and write
 BLOCK = 64  # lanes in a program

@@ -24,12 +24,13 @@ from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.privacy.accountant import Accountant, Law, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.gaussian import mu_for
 from gossamer.privacy.recursion import GradientBound
 from gossamer.schedules import Decay, decay
-from gossamer.types import Dynamics, GossamerError, Rounding
+from gossamer.types import Dynamics, Rounding
 
 Numbers = float | Sequence[float]
 Known = TypeVar("Known")

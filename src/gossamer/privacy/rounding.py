@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from gossamer.types import Array, Dynamics, GossamerError, Rounding, Rows
+from gossamer.errors import GossamerError
+from gossamer.types import Array, Dynamics, Rounding, Rows
 
 UNIT = 2.0**-53  # u: an operation's relative error
 SAFE = 1.001  # for the rounding of these bounds themselves

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gossamer.types import GossamerError
+from gossamer.errors import GossamerError
 
 BITS = 40
 LOWEST = -(2**63)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
@@ -38,7 +39,7 @@ from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
 from gossamer.simulate.record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.streams import Stream
-from gossamer.types import Array, GossamerError, Matrix
+from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from

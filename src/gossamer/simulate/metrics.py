@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.models import Model, Objective
 from gossamer.records import Population, Table, dense_rows
 from gossamer.simulate.record import LEARNER
 from gossamer.streams import Stream
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 
 def metrics_of(model: Model, stream: Stream) -> Metrics | Tested:

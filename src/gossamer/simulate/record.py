@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.report.curves import draw_curves
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 FORMAT = 1
 HISTORY = np.dtype(

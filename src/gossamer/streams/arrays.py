@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table, binary_table, dense_table, encode_digits
 from gossamer.streams.stream import OnePass, fingerprint
-from gossamer.types import GossamerError
 
 PACKED = "booleans are packed as the records suggest, which one record may change; declare ranges=(0, 1)."
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table, dense_table, one_hot_table
 from gossamer.streams.arrays import table_of
 from gossamer.streams.stream import OnePass, label_decides
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 MOST_CATEGORIES = 1000
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}

@@ -29,10 +29,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering
 from gossamer.streams.stream import Draws, OnePass, label_decides
-from gossamer.types import GossamerError, Integers
+from gossamer.types import Integers
 
 Bytes = NDArray[np.uint8]
 MNIST_PAGE = "https://yann.lecun.com/exdb/mnist/"

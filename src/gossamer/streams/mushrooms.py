@@ -17,9 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table, one_hot_table
 from gossamer.streams.stream import Draws, OnePass, label_decides
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.types import Array, Integers
 
 SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
 STALK_ROOT = 10  # the one category with unknown values, which the LIBSVM version leaves out

@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from gossamer.types import Array, GossamerError, Integers
+from gossamer.errors import GossamerError
+from gossamer.types import Array, Integers
 
 Floats = NDArray[np.float32]
 TURNS, MAPS = 8, 81  # directions; 1 + 2·8 + 8·8 maps

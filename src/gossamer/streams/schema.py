@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams.csv import Cells, amounts, label, labels_of, one_hot_block, scaled
-from gossamer.types import Array, GossamerError
+from gossamer.types import Array
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gossamer.errors import GossamerError
 from gossamer.records import Batch, Population, Table, features_of, runs
-from gossamer.types import GossamerError, Integers
+from gossamer.types import Integers
 
 
 class Stream(Protocol):
