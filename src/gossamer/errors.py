@@ -39,11 +39,10 @@ def in_python(argument: Argument) -> str:
     return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
 
 
-class GossamerError(ValueError):
-    """A mistake that the caller can mend: one sentence with the value, the requirement and the remedy."""
+class Sentence:
+    """Something to be said, in which arguments are not spelt out yet."""
 
     def __init__(self, *parts: Part) -> None:
-        super().__init__(*parts)
         self.parts = parts
 
     def said(self, words: Callable[[Argument], str]) -> str:
@@ -52,6 +51,14 @@ class GossamerError(ValueError):
 
     def __str__(self) -> str:
         return self.said(in_python)
+
+
+class GossamerError(Sentence, ValueError):
+    """A mistake that the caller can mend: one sentence with the value, the requirement and the remedy."""
+
+    def __init__(self, *parts: Part) -> None:
+        Sentence.__init__(self, *parts)
+        ValueError.__init__(self, *parts)
 
 
 class BadValue(GossamerError):

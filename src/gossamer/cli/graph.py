@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.output import check_picture, save_picture
+from gossamer.cli.output import check_picture
 from gossamer.networks import read_network
 from gossamer.report import draw_network
 

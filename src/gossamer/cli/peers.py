@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli import options, parse
-from gossamer.cli.settings import DELTA, Gradients, Law, Where
+from gossamer.cli.options import takes
 from gossamer.errors import GossamerError
 from gossamer.simulate.record import HISTORY, LEARNER, Record
+from gossamer.spec import Spec
 from gossamer.version import __version__
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
@@ -59,32 +59,29 @@ def run(
 
 
 @peers.command("init")
+@takes(
+    "csv", "target", "categories", "classes", "range", "per_round", "algorithm", "step", "strict", "gradient", "l2",
+    "clip", "epsilon", "law", "delta", "where", "noise", "steps", "learners", "graph",
+    defaults={
+        "learners": 10, "per_round": 4, "step": "1,0.8", "epsilon": "8", "law": "gaussian", "where": "source",
+    },
+    helps={
+        "csv": "Records of one file, to be dealt out in turn; needs --target.",
+        "steps": "Rounds [default: as many as the records last, or 1000].",
+        "per_round": "Records that a learner takes in every round.",
+        "clip": "Scale back each record's gradient to this length [mushrooms: 0.5].",
+        "epsilon": "Each party's budget ε, one for all or one each: 1,2,4; each may change its.",
+        "noise": "Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests.",
+        "step": "Step size λ0,v: λ0/(t+1)^v.",
+        "gradient": "Over all records so far, or the newest only [default: history; latest with --where source].",
+        "law": "Laplace noise (pure ε) or Gaussian (ε at --delta).",
+        "where": "Noise on messages, or on the newest records' gradient.",
+    },
+    flags={"algorithm": ["--algorithm", "--method"], "noise": ["--noise", "--simulated"]},
+)  # fmt: skip
 def init(
+    spec: Spec,
     folder: Path = typer.Argument(help="A new folder for the run."),
-    learners: int = typer.Option(10, min=2, help="How many learners."),
-    graph: options.Graph = None,
-    csv: options.Csv = None,
-    target: options.Target = None,
-    categories: options.Categories = [],  # noqa: B006, typer makes a new list for every call
-    classes: options.Classes = None,
-    range_: options.Range = [],  # noqa: B006
-    steps: int | None = typer.Option(None, min=1, help="Rounds [default: as many as the records last, or 1000]."),
-    per_round: int = typer.Option(4, min=1, help="Records that a learner takes in every round."),
-    method: str = typer.Option("ldp_gradient_tracking", help="The algorithm, by its name in gossamer.algorithms."),
-    step: str = typer.Option("1,0.8", help="Step size λ0,v: λ0/(t+1)^v."),
-    strict: bool = typer.Option(True, help="Refuse schedules that break the method's assumptions."),
-    gradient: options.Gradient = None,
-    l2: options.L2 = None,
-    clip: float | None = typer.Option(None, help="Scale back each record's gradient to this length [mushrooms: 0.5]."),
-    epsilon: str = typer.Option(
-        "8", help="Each party's budget ε, one for all or one each: 1,2,4; each may change its."
-    ),
-    law: Law = typer.Option(Law.gaussian, help="Laplace noise (pure ε) or Gaussian (ε at --delta)."),
-    delta: options.Delta = None,
-    where: Where = typer.Option(Where.source, help="Noise on messages, or on the newest records' gradient."),
-    simulated: str | None = typer.Option(
-        None, help="Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests."
-    ),
     numbers: str = typer.Option("f8", help="How vectors travel: f8 or f4."),
     lateness: int = typer.Option(
         0,
@@ -110,41 +107,11 @@ def init(
     gossamer peers init run --csv visits.csv --target ill … records of one file, dealt out in turn
     """
     needs_extra()
-    from gossamer.cli.peers_init import Wanted, make
+    from gossamer.cli.peers_init import Places, make
 
-    wanted = Wanted(
-        folder=folder,
-        learners=learners,
-        graph=graph,
-        csv=csv,
-        target=target,
-        categories=parse.column_categories(categories),
-        classes=parse.class_names(classes),
-        ranges=parse.column_ranges(parse.names(range_)),
-        steps=steps,
-        per_round=per_round,
-        method=method,
-        step=step,
-        strict=strict,
-        gradient=gradient or (Gradients.latest if where == Where.source else Gradients.history),
-        l2=1e-2 if l2 is None else l2,
-        clip=clip,
-        epsilon=parse.budgets(epsilon, learners),
-        law=law.value,
-        delta=DELTA if delta is None else delta,
-        where=where.value,
-        simulated=simulated,
-        numbers=numbers,
-        lateness=lateness,
-        durability=durability.value,
-        hosts=hosts,
-        port=port,
-        metrics_port=metrics_port,
-        days=days,
-    )
-    said = make(wanted)
+    places = Places(hosts=hosts, port=port, metrics_port=metrics_port, days=days, durability=durability.value)
     console = Console()
-    for sentence in said:
+    for sentence in make(folder, spec, places, numbers, lateness):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 

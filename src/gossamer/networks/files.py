@@ -24,6 +24,11 @@ NAMES: dict[str, Callable[[int], Network]] = {
 }
 
 
+def is_named(source: str) -> bool:
+    """Whether it is a family's name, and no file's."""
+    return source in PAPERS or source in NAMES
+
+
 def read_network(source: str, learners: int | None = None) -> Network:
     """A network by name (paper, paper-one-way, ring, …) or from a file; checked against `learners`."""
     if source in PAPERS:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.datasets.registry import dataset
 from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table, one_hot_table
 from gossamer.streams.stream import Draws, OnePass, label_decides
@@ -52,6 +53,7 @@ NAMES = [
 OWN_CLASS = 0.9  # by-class: the share of a learner's records that are of its own class
 
 
+@dataset(label="Mushrooms", options=("draw", "split", "rows"), step="1,0.6", noise="1,0.51:0.6")
 def mushrooms(
     learners: int = 10,
     seed: int = 0,
@@ -100,7 +102,7 @@ def mushrooms(
 @cache
 def raw() -> NDArray[Any]:
     """(8124, 23) letters as published: the class, e or p, and the categories."""
-    packed = resources.files("gossamer.streams").joinpath("mushrooms.data.xz").read_bytes()
+    packed = resources.files("gossamer.datasets").joinpath("mushrooms.data.xz").read_bytes()
     _, original = lzma.decompress(packed).split(b"\n\n", 1)
     if hashlib.sha256(original).hexdigest() != SHA256:
         raise GossamerError(

@@ -29,6 +29,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.datasets.registry import dataset
 from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering
@@ -58,9 +59,14 @@ DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="
 Split = Literal["iid", "by-class"]
 Draw = Literal["random", "once"]
 Features = Literal["pixels", "scattering"]
+OPTIONS = ("draw", "split", "per_round", "features")
 POOL = {1: 4, 3: 3}  # places along a side, for grey and coloured images
 
 
+@dataset(
+    label="MNIST", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
+    per_round=40, shape=(1, 28, 28),
+)  # fmt: skip
 def mnist(
     learners: int = 10,
     seed: int = 0,
@@ -85,6 +91,10 @@ def mnist(
     return _stream("mnist", train, test, learners, seed, draw, split, per_round)
 
 
+@dataset(
+    label="CIFAR-10", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
+    per_round=40, shape=(3, 32, 32),
+)  # fmt: skip
 def cifar10(
     learners: int = 10,
     seed: int = 0,
