@@ -22,13 +22,20 @@ Entry = TypeVar("Entry")
 class Registry(Generic[Entry]):
     """`argument` is what users call the thing; `adopt` makes an entry of an object that nobody has declared.
 
-    Modules in `heavy` declare nothing, and are not imported to look for names.
+    Modules in `heavy` declare nothing, and are not imported to look for names. `order` sorts what is listed.
     """
 
     def __init__(
-        self, argument: str, package: str, adopt: Callable[[str, Any], Entry], heavy: Collection[str] = ()
+        self,
+        argument: str,
+        package: str,
+        adopt: Callable[[str, Any], Entry],
+        *,
+        heavy: Collection[str] = (),
+        order: Callable[[Entry], int] = lambda entry: 0,
     ) -> None:
-        self._argument, self._package, self._adopt, self._heavy = argument, package, adopt, heavy
+        self._argument, self._package, self._adopt = argument, package, adopt
+        self._heavy, self._order = heavy, order
         self._entries: dict[str, Entry] = {}
         self._objects: dict[int, Entry] = {}  # by identity of what was declared
         self._complete = False
@@ -45,7 +52,7 @@ class Registry(Generic[Entry]):
                 if module.name not in self._heavy:
                     importlib.import_module(f"{self._package}.{module.name}")
             self._complete = True
-        return dict(self._entries)
+        return dict(sorted(self._entries.items(), key=lambda pair: self._order(pair[1])))
 
     def find(self, name: str) -> Entry:
         """The entry of a name; a user's own by package.module:name."""
