@@ -23,7 +23,7 @@ from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.frontier import DELTA, FULL, KINDS, QUICK, USUAL
 from gossamer.files import replace_file
 from gossamer.report.frontier import draw_frontier
-from gossamer.simulate.record import plain
+from gossamer.run_record import plain
 from gossamer.version import __version__
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from gossamer.cli import options, parse
 from gossamer.cli.settings import DELTA, Gradients, Law, Where
 from gossamer.errors import GossamerError
-from gossamer.simulate.record import HISTORY, LEARNER, Record
+from gossamer.run_record import HISTORY, LEARNER, Record
 from gossamer.version import __version__
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")

@@ -40,8 +40,8 @@ from gossamer.cli.watch import undisturbed
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.report.curves import spent
+from gossamer.run_record import NotResumedError, write_json
 from gossamer.simulate import Record
-from gossamer.simulate.record import NotResumedError, write_json
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
 USED = "record.npz.resumed"
