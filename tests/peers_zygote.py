@@ -22,7 +22,7 @@ from gossamer.errors import GossamerError
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner
-from gossamer.peers.wire import Part, frames_in, unpacked
+from gossamer.peers.wire import Part, split_frames, unpack
 from gossamer.privacy.exact import exact_gaussian, exact_laplace
 
 
@@ -48,7 +48,7 @@ def tap(learner, path):
     send = Links.send
 
     def tapped(self, to, data):
-        for frame in map(unpacked, frames_in(data)):
+        for frame in map(unpack, split_frames(data)):
             if isinstance(frame.header, Part):
                 part = frame.header
                 digest = hashlib.sha256(frame.payload).hexdigest()

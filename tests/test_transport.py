@@ -13,9 +13,10 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities
+from gossamer.peers.hub import Hub
 from gossamer.peers.links import Links
-from gossamer.peers.transport import Hub
-from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, frames_in, packed, parts_of
+from gossamer.peers.transport import Wiring
+from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, pack, split_frames, split_vector
 
 
 class Within:
@@ -45,12 +46,12 @@ class OverTls:
 
     def __init__(self):
         self.got = {0: [], 1: []}
-        self.authority = certificates.authority("run")
+        self.authority = certificates.make_authority("run")
 
     def links(self, i, listen):
-        own, who = certificates.certificate(self.authority, i), Identities(self.authority.certificate)
+        own, who = certificates.issue_certificate(self.authority, i), Identities(self.authority.certificate)
         tells, hears = ({1: ""}, []) if i == 0 else ({}, [0])
-        return Links(i, listen, tells, hears, own, who, self.got[i].append, lambda: b"hello")
+        return Links(Wiring(i, listen, tells, hears, own, who, self.got[i].append, lambda: b"hello"))
 
     async def start(self):
         self.ends = {i: self.links(i, "127.0.0.1:0") for i in (0, 1)}
@@ -100,12 +101,12 @@ def world(request):
 
 
 def frames_of(arrived):
-    return [bytes(frame) for one in arrived for frame in frames_in(one.data)]
+    return [bytes(frame) for one in arrived for frame in split_frames(one.data)]
 
 
 def test_frames_arrive_whole_in_order_and_with_their_sender(world):
     async def work(made):
-        sent = [packed(Frame(Ack(t))) for t in range(200)]
+        sent = [pack(Frame(Ack(t))) for t in range(200)]
         for frame in sent:
             made.ends[0].send(1, frame)
         await made.until(lambda: len(frames_of(made.got[1])) == 200)
@@ -117,20 +118,20 @@ def test_frames_arrive_whole_in_order_and_with_their_sender(world):
 
 def test_answers_go_back_on_the_same_link(world):
     async def work(made):
-        made.ends[0].send(1, packed(Frame(Ack(1))))
+        made.ends[0].send(1, pack(Frame(Ack(1))))
         await made.until(lambda: made.got[1])
-        made.ends[1].reply(0, packed(Frame(Ack(2))))
+        made.ends[1].reply(0, pack(Frame(Ack(2))))
         await made.until(lambda: made.got[0])
         assert [(one.sender, one.answer) for one in made.got[0]] == [(1, True)]
-        assert frames_of(made.got[0]) == [packed(Frame(Ack(2)))]
+        assert frames_of(made.got[0]) == [pack(Frame(Ack(2)))]
 
     world(work)
 
 
 def test_the_largest_frames_pass_among_small_ones(world):
     async def work(made):
-        large = [packed(frame) for frame in parts_of(3, "theta", bytes(range(256)) * (PAYLOAD_LIMIT * 2 // 256))]
-        sent = [packed(Frame(Ack(1))), *large, packed(Frame(Ack(2)))]
+        large = [pack(frame) for frame in split_vector(3, "theta", bytes(range(256)) * (PAYLOAD_LIMIT * 2 // 256))]
+        sent = [pack(Frame(Ack(1))), *large, pack(Frame(Ack(2)))]
         for frame in sent:
             made.ends[0].send(1, frame)
         await made.until(lambda: len(frames_of(made.got[1])) == len(sent))
@@ -144,8 +145,8 @@ def test_a_listener_that_comes_back_is_reached_again(world):
 
     async def work(made):
         await made.restart_listener()
-        made.ends[0].send(1, packed(Frame(Ack(7))))
-        await made.until(lambda: packed(Frame(Ack(7))) in frames_of(made.got[1]))
+        made.ends[0].send(1, pack(Frame(Ack(7))))
+        await made.until(lambda: pack(Frame(Ack(7))) in frames_of(made.got[1]))
         assert {(one.sender, one.answer) for one in made.got[1]} == {(0, False)}
 
     world(work)
@@ -158,7 +159,7 @@ def test_sending_to_nobody_waits_for_nothing(world):
             await made.ends[1].close()
         before = time.monotonic()
         for t in range(100):
-            made.ends[0].send(1, packed(Frame(Ack(t))))
+            made.ends[0].send(1, pack(Frame(Ack(t))))
         assert time.monotonic() - before < 1.0
         assert made.got[0] == []
 
@@ -169,21 +170,20 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
     """Its own authority may sign whatever it likes: only the very certificate that was announced is learner 0's."""
 
     async def work():
-        run, own = certificates.authority("run"), certificates.authority("hospital")
-        brought, other = certificates.certificate(own, 77), certificates.certificate(own, 0)
+        run, own = certificates.make_authority("run"), certificates.make_authority("hospital")
+        brought, other = certificates.issue_certificate(own, 77), certificates.issue_certificate(own, 0)
         got, said = [], []
-        listener = Links(
-            1, "127.0.0.1:0", {}, [0], certificates.certificate(run, 1),
-            Identities(run.certificate, {0: brought.certificate}), got.append, lambda: b"hello",
-        )  # fmt: skip
+        pinned = Identities(run.certificate, {0: brought.certificate})
+        listens = Wiring(
+            1, "127.0.0.1:0", {}, [0], certificates.issue_certificate(run, 1), pinned, got.append, lambda: b"hello"
+        )
+        listener = Links(listens)
         await listener.start()
-        for pair, welcome in ((brought, True), (other, False), (certificates.certificate(run, 0), False)):
+        for pair, welcome in ((brought, True), (other, False), (certificates.issue_certificate(run, 0), False)):
             got.clear()
             said.clear()
-            caller = Links(
-                0, "127.0.0.1:0", {1: f"127.0.0.1:{listener.port}"}, [], pair, Identities(run.certificate),
-                said.append, lambda: b"hello",
-            )  # fmt: skip
+            address, who = {1: f"127.0.0.1:{listener.port}"}, Identities(run.certificate)
+            caller = Links(Wiring(0, "127.0.0.1:0", address, [], pair, who, said.append, lambda: b"hello"))
             await caller.start()
             caller.dial()
             for _ in range(150):
@@ -199,11 +199,11 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
 
 
 def test_hosts_that_look_like_learners_and_chains_of_certificates_open_no_door():
-    signer = certificates.authority("run")
+    signer = certificates.make_authority("run")
     with pytest.raises(gs.GossamerError, match="are learners' own"):
-        certificates.certificate(signer, 2, ["learner-0"])
-    own = certificates.authority("hospital")
-    leaf = certificates.certificate(own, 0)
+        certificates.issue_certificate(signer, 2, ["learner-0"])
+    own = certificates.make_authority("hospital")
+    leaf = certificates.issue_certificate(own, 0)
     who = Identities(signer.certificate, {0: leaf.certificate + own.certificate})
     trusted, _ = who.expected(0)
     assert trusted.count(b"BEGIN CERTIFICATE") == 1

@@ -6,11 +6,9 @@ import enum
 import importlib.util
 import json
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -18,9 +16,7 @@ from rich.table import Table
 
 from gossamer.cli.options import takes
 from gossamer.errors import GossamerError
-from gossamer.simulate.record import HISTORY, LEARNER, Record
 from gossamer.spec import Spec
-from gossamer.version import __version__
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
 peer = typer.Typer(help="One party's learner.")
@@ -137,11 +133,13 @@ def status(
 ) -> None:
     """Where the learners are, as each last wrote to its own status file."""
     needs_extra()
-    found = statuses(folder)
+    from gossamer.peers.status import read_statuses
+
+    statuses = read_statuses(folder)
     if json_:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(statuses))
         return
-    Console().print(table_of(found))
+    Console().print(table_of(statuses))
 
 
 @peers.command("collect")
@@ -155,7 +153,9 @@ def collect(
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
-    record = collected(folder)
+    from gossamer.peers.collect import collect_outcomes
+
+    record = collect_outcomes(folder)
     files = record.save(out)
     console = Console()
     for sentence in record.notes:
@@ -164,19 +164,10 @@ def collect(
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
-def statuses(folder: Path) -> list[dict[str, Any]]:
-    """What every learner of a folder has last said of itself."""
-    from gossamer.peers.folders import learners_in
-    from gossamer.peers.observe import read_status
-
-    places = [folder] if (folder / "party.toml").exists() else learners_in(folder)
-    unknown = {"state": "not started"}
-    return [{"folder": place.name, **(read_status(place / "status.json") or unknown)} for place in places]
-
-
-def table_of(found: list[dict[str, Any]]) -> Table:
+def table_of(statuses: list[dict[str, Any]]) -> Table:
+    """What the learners say of themselves, one a row."""
     table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
-    for one in found:
+    for one in statuses:
         errors = one.get("errors") or {}
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)
         spent, budget = (one.get("epsilon") or [None])[0], one.get("budget")
@@ -204,66 +195,3 @@ def _state(one: dict[str, Any]) -> str:
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
     return f"{one['state']}, silent for {quiet:.0f} s" if silent else str(one["state"])
-
-
-def collected(folder: Path) -> Record:
-    """The merged record of a run whose learners have all ended."""
-    from gossamer.peers.config import read_config
-    from gossamer.peers.folders import learners_in
-
-    places = learners_in(folder)
-    outcomes = [_outcome(place) for place in places]
-    missing = [place.name for place, one in zip(places, outcomes, strict=True) if one is None]
-    if missing:
-        raise GossamerError(f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end.")
-    theta = np.concatenate([one[0] for one in outcomes if one is not None])
-    abouts = [one[1] for one in outcomes if one is not None]
-    if len({about["run"] for about in abouts}) > 1:
-        raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
-    plan = read_config(places[0])
-    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts}
-    if absent:
-        raise GossamerError(
-            f"learners {', '.join(map(str, sorted(absent)))} are missing in {folder}: bring theirs, too."
-        )
-    rounds = [about["round"] for about in abouts]
-    learners = np.recarray(len(theta), dtype=LEARNER)
-    learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
-    learners.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
-    history = np.recarray(1, dtype=HISTORY)
-    history.t = min(rounds)
-    for name in LEARNER.names or ():
-        history[name] = learners[name].mean()
-    private = [about["epsilon"] for about in abouts]
-    claims = sorted({about["claim"] for about in abouts})
-    late = {about["learner"]: about["late"] for about in abouts if about["late"]}
-    notes = [f"Learner {i} gave {about['theta']}." for i, about in enumerate(abouts) if "last sent" in about["theta"]]
-    notes = notes[:1] and [f"{len(notes)} learners: {notes[0].partition(' gave ')[2]}"]
-    notes += [
-        f"Learner {i} went on without {len(rows)} messages, the first of learner {rows[0][1]} in round {rows[0][0]}."
-        for i, rows in late.items()
-    ]
-    if len(set(rounds)) > 1:
-        notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
-    run = plan.config.run
-    config = {
-        "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
-        "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
-        "stream": {"kind": "parties' own"}, "model": str(plan.model()), "score": plan.model().score,
-        "run": plan.run_name, "late": {str(i): rows for i, rows in late.items()},
-    }  # fmt: skip
-    epsilon = None if any(one is None for one in private) else np.array(private, dtype=float)
-    optimum = np.full(theta.shape[1], np.nan)
-    return Record(
-        min(rounds), {"theta": theta}, history, learners, optimum, config, tuple(notes), "; ".join(claims), epsilon
-    )
-
-
-def _outcome(place: Path) -> tuple[Any, dict[str, Any]] | None:
-    try:
-        with np.load(place / "outcome.npz", allow_pickle=False) as stored:
-            return stored["theta"], json.loads(stored["about"].tobytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise GossamerError(f"{place / 'outcome.npz'} cannot be read ({error}): let the learner end again.") from None

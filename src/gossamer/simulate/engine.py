@@ -32,12 +32,12 @@ from gossamer.privacy import (
 )
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
+from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
-from gossamer.simulate.record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
@@ -124,8 +124,7 @@ def simulate(
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
         _GONE_ON.add(resume.seal)
     mix = Mixer(network, algorithm.mixes, kind)
-    at_source = isinstance(privacy, Mechanism) and privacy.where == "source"
-    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=at_source)
+    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
     state = state if start else rounds.start(state)
     matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)

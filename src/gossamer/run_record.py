@@ -1,4 +1,7 @@
-"""What a run leaves behind: the final state, the errors on the way, and all that it takes to run it again or go on."""
+"""What a run leaves behind: the final state, the errors on the way, and all that it takes to run it again or go on.
+
+A simulation makes a run record, and so do parties whose outcomes are collected.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.report.curves import draw_curves
 from gossamer.types import Array
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMAT = 1
-HISTORY = np.dtype(
-    [
-        ("t", "i8"),
-        ("tracking_error", "f8"),
-        ("optimality_gap", "f8"),
-        ("consensus_error", "f8"),
-        ("accuracy", "f8"),
-    ]
-)
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
+HISTORY = np.dtype([("t", "i8"), *LEARNER.descr])
 UNBOOKED = "not private: no budget was booked"
 
 
@@ -221,6 +217,8 @@ class Record:
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
+        from gossamer.report.curves import draw_curves  # only now: matplotlib takes long to load
+
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
@@ -277,6 +275,21 @@ def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
 def _is_modest(claim: object) -> bool:
     """Whether it says, and says first, that nothing is private."""
     return isinstance(claim, str) and claim.startswith("not private: ") and claim.isprintable()
+
+
+def mean_row(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()) -> np.recarray[Any, Any]:
+    """One row of a history: the learners' means. What is named in `each` is kept learner by learner as well."""
+    names = learners.dtype.names or ()
+    fields = [("t", "i8"), *((name, "f8") for name in names)]
+    own = [(f"learners_{name}", "f8", (len(learners),)) for name in each]
+    row = np.recarray(1, dtype=np.dtype([*fields, *own]))
+    row.t = t
+    for name in each:
+        row[f"learners_{name}"] = learners[name]
+    for name in names:
+        row[name] = learners[name].mean()
+    row.setflags(write=False)
+    return row
 
 
 def _frozen(array: Any) -> Any:
