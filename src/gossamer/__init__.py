@@ -23,7 +23,7 @@ from gossamer.algorithms import (
 )
 from gossamer.checks.audit import audit
 from gossamer.checks.conformance import check_algorithm
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
@@ -34,11 +34,15 @@ from gossamer.version import __version__
 
 __all__ = [
     "Algorithm",
+    "BadValue",
+    "BudgetSpent",
+    "Diverged",
     "Gaussian",
     "GossamerError",
     "Laplace",
     "LogisticRegression",
     "Network",
+    "NotProvable",
     "Record",
     "RidgeRegression",
     "SoftmaxRegression",

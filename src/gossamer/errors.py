@@ -6,21 +6,31 @@ shows the sentence says it in the reader's own words.
 
     raise BadValue("steps", steps, "expected a whole number ≥ 1")
     raise GossamerError("the data last for fewer rounds: use fewer ", Argument("steps"), ".")
+
+What only Python has, such as the shape of a neural network's records, may be spelled out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-UNSAID: Any = object()  # no value is given: the argument is only named
+
+class UNSAID:
+    """No value is given: the argument is only named. A class, because pickling keeps those what they are."""
 
 
+@dataclass(frozen=True, repr=False)
 class Argument:
-    """An argument in a sentence, by its name in Python, with the value that it has or should have."""
+    """An argument in a sentence, by its name, with the value that it has or should have.
 
-    def __init__(self, name: str, value: Any = UNSAID) -> None:
-        self.name, self.value = name, value
+    `python` is how Python says it, where that is not name=value: clip=clip_l1(c) is said `--clip C` by the command.
+    """
+
+    name: str
+    value: Any = UNSAID
+    python: str | None = None
 
     @property
     def has_value(self) -> bool:
@@ -30,27 +40,56 @@ class Argument:
         return in_python(self)
 
 
-Part = str | Argument
+class AnyOf:
+    """Several remedies, of which a reader is told those whose arguments all exist for him."""
+
+    def __init__(self, *remedies: Parts) -> None:
+        self.remedies = tuple(parts_of(remedy) for remedy in remedies)
+
+    def said(self, words: Words) -> str:
+        within_reach = [
+            remedy
+            for remedy in self.remedies
+            if all(words(part) is not None for part in remedy if isinstance(part, Argument))
+        ]
+        return ", or ".join(Sentence(*remedy).said(words) for remedy in within_reach or self.remedies)
+
+
+Part = str | Argument | AnyOf
 Parts = Part | Sequence[Part]
+Words = Callable[[Argument], str | None]  # an argument in a reader's words; None where there is no such thing for him
 
 
 def in_python(argument: Argument) -> str:
     """steps=5, or steps where no value is said."""
+    if argument.python is not None:
+        return argument.python
     return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
 
 
 class Sentence:
-    """Something to be said, in which arguments are not spelt out yet."""
+    """Something to be said, in which arguments are not spelled out yet."""
 
     def __init__(self, *parts: Part) -> None:
         self.parts = parts
 
-    def said(self, words: Callable[[Argument], str]) -> str:
-        """The sentence, with every argument in the reader's own words."""
-        return "".join(words(part) if isinstance(part, Argument) else str(part) for part in self.parts)
+    def said(self, words: Words) -> str:
+        """The parts, with every argument in the reader's own words, or in Python's where he has none for it."""
+        said = []
+        for part in self.parts:
+            if isinstance(part, Argument):
+                own = words(part)
+                said.append(in_python(part) if own is None else own)
+            else:
+                said.append(part.said(words) if isinstance(part, AnyOf) else part)
+        return "".join(said)
 
     def __str__(self) -> str:
         return self.said(in_python)
+
+
+def parts_of(given: Parts) -> tuple[Part, ...]:
+    return (given,) if isinstance(given, str | Argument | AnyOf) else tuple(given)
 
 
 class GossamerError(Sentence, ValueError):
@@ -62,16 +101,18 @@ class GossamerError(Sentence, ValueError):
 
 
 class BadValue(GossamerError):
-    """An argument whose value is not what is required."""
+    """An argument whose value is not what is required; `python` as for an Argument."""
 
-    def __init__(self, argument: str, value: Any, requirement: Parts, remedy: Parts = ()) -> None:
-        self.argument, self.value = argument, value
-        self.requirement, self.remedy = _parts(requirement), _parts(remedy)
+    def __init__(
+        self, argument: str, value: Any, requirement: Parts, remedy: Parts = (), python: str | None = None
+    ) -> None:
+        self.argument, self.value, self.python = argument, value, python
+        self.requirement, self.remedy = parts_of(requirement), parts_of(remedy)
         middle = ("; ", *self.remedy) if self.remedy else ()
-        super().__init__(Argument(argument, value), ": ", *self.requirement, *middle, ".")
+        super().__init__(Argument(argument, value, python), ": ", *self.requirement, *middle, ".")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.argument, self.value, self.requirement, self.remedy)
+        return type(self), (self.argument, self.value, self.requirement, self.remedy, self.python)
 
 
 class Diverged(GossamerError):
@@ -84,7 +125,3 @@ class NotProvable(GossamerError):
 
 class BudgetSpent(GossamerError):
     """A round that a learner's budget does not allow."""
-
-
-def _parts(given: Parts) -> tuple[Part, ...]:
-    return (given,) if isinstance(given, str | Argument) else tuple(given)

@@ -18,7 +18,7 @@ import numpy as np
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
 from gossamer.algorithms.registry import method
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -36,7 +36,8 @@ def dsgd(
     """DSGD with step sizes `step`; over="R" is the naive run on a directed graph, a misuse, and needs strict=False."""
 
     if over not in ("W", "R"):
-        raise GossamerError(f"dsgd(over={over!r}): expected 'W', or 'R' for the naive run on a directed graph.")
+        requirement = "expected 'W', or 'R' for the naive run on a directed graph"
+        raise BadValue("over", over, requirement, python=f"dsgd(over={over!r})")
 
     def own(rows: Rows) -> Array:
         return 1 + (rows.W_ii if over == "W" else rows.R_ii)

@@ -23,7 +23,7 @@ from gossamer.checks.noise import noise_findings
 from gossamer.checks.steer import steered_losses
 from gossamer.checks.travel import travel_findings
 from gossamer.checks.worlds import Case
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
@@ -51,7 +51,7 @@ def audit(
     if not isinstance(mechanism, Mechanism):
         raise GossamerError(f"{type(mechanism).__name__} makes no claim to audit: give Laplace or Gaussian.")
     if not isinstance(rounds, int) or rounds < 6:
-        raise GossamerError(f"rounds={rounds!r}: expected at least 6, so that there is something to replay.")
+        raise BadValue("rounds", rounds, "expected at least 6, so that there is something to replay")
     return list(findings(Case(algorithm, network, model, mechanism, gradient, rounds, per_round), seed))
 
 

@@ -13,9 +13,9 @@ from gossamer.cli.budget import budget
 from gossamer.cli.compare import compare
 from gossamer.cli.frontier import frontier
 from gossamer.cli.graph import graph
-from gossamer.cli.language import translated
 from gossamer.cli.peers import peer, peers
 from gossamer.cli.run import run
+from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
@@ -58,7 +58,7 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except GossamerError as error:
-        _fail(translated(str(error)))
+        _fail(error.said(in_command))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("Stopped before anything was run.", err=True)
         sys.exit(130)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError
 from gossamer.models.linear import Model
 from gossamer.records import Population
 from gossamer.types import Array
@@ -104,7 +104,9 @@ class Objective:
         if not settled or length > 1e-3 * (size + typical):
             raise GossamerError(
                 f"F has no minimiser that Newton's method could find (‖θ‖ = {size:.1e}, ‖∇F‖ = {norm:.1e}, "
-                f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use l2 > 0."
+                f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use ",
+                Argument("l2", "above 0", python="l2 > 0"),
+                ".",
             )
         return theta
 

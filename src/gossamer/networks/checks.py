@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from gossamer.errors import GossamerError
+from gossamer.errors import AnyOf, Argument, GossamerError
 
 SUM_TOLERANCE = 1e-9
 
@@ -54,8 +54,12 @@ def _check_sums(name: str, M: csr_array) -> None:
     worst = int(off.argmax())
     if off[worst] > SUM_TOLERANCE:
         raise GossamerError(
-            f"{name} has {line} sums up to {sums[worst]:g} ({line} {worst}), expected 0: set {name}[{worst}, {worst}] "
-            f"to minus the sum of the other entries of its {line}, or build it with Network.from_edges()."
+            f"{name} has {line} sums up to {sums[worst]:g} ({line} {worst}), expected 0: ",
+            AnyOf(
+                f"set {name}[{worst}, {worst}] to minus the sum of the other entries of its {line}",
+                ("build it with ", Argument("edges", python="Network.from_edges()")),
+            ),
+            ".",
         )
 
 

@@ -12,7 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError
 from gossamer.networks.network import Network
 
 PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
@@ -39,8 +39,11 @@ def read_network(source: str, learners: int | None = None) -> Network:
         network = _from_file(Path(source))
     if learners is not None and network.m != learners:
         raise GossamerError(
-            f"the network {source} has {network.m} learners and the run has {learners}: "
-            f"use --learners {network.m}, or another --graph."
+            f"the network {source} has {network.m} learners and the run has {learners}: use ",
+            Argument("learners", network.m),
+            ", or another ",
+            Argument("network"),
+            ".",
         )
     return network
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import GossamerError
+from gossamer.errors import AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
@@ -34,7 +34,7 @@ from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import setting_for
+from gossamer.setting import AT_SOURCE, setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
@@ -79,7 +79,8 @@ def simulate(
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
     if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
-        raise GossamerError(f"resume={type(resume).__name__}: expected a record that simulate() made, such as load().")
+        requirement = "expected a record that simulate() made, such as load()"
+        raise BadValue("resume", resume, requirement, python=f"resume={type(resume).__name__}")
     if evaluate_every is None and resume is not None:
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
@@ -186,7 +187,7 @@ def _noise(
         privacy = privacy.over(steps if resume is None else resume.config.get("horizon") or steps)
         return privacy, privacy.message_scale if privacy.where == "messages" else None, notes
     if not callable(getattr(privacy, "noise", None)):
-        raise GossamerError(f"privacy={privacy!r}: expected noise, such as gossamer.Laplace.for_budget(8.0).")
+        raise BadValue("privacy", privacy, "expected noise, such as gossamer.Laplace.for_budget(8.0)")
     at_source = getattr(privacy, "where", "messages") == "source"
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
@@ -242,15 +243,16 @@ def _boundary(
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
     if type(privacy) not in (Laplace, Gaussian):
-        raise GossamerError(
+        raise NotProvable(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
         )
     if privacy.where == "messages" and str(getattr(model, "dtype", "torch.float64")) != "torch.float64":
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
-        raise GossamerError(
-            "noise on messages is proved for states in float64, and this model's are narrower: use "
-            "NeuralNetwork(…, dtype=torch.float64), or noise at the source."
+        raise NotProvable(
+            "noise on messages is proved for states in float64, and this model's are narrower: use ",
+            AnyOf(Argument("dtype", python="NeuralNetwork(…, dtype=torch.float64)"), AT_SOURCE),
+            ".",
         )
     return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
 
@@ -264,9 +266,13 @@ def setting_of(
     if short.any():
         # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
         i = int(short.argmax())
-        raise GossamerError(
+        raise NotProvable(
             f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
-            "privacy is proved for a full round every time: use fewer steps or a smaller per_round."
+            "privacy is proved for a full round every time: use fewer ",
+            Argument("steps"),
+            " or a smaller ",
+            Argument("per_round"),
+            ".",
         )
     return setting_for(
         range(network.m),
@@ -289,7 +295,7 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         ("seed", seed, 0, 2**63 - 1),
     ):
         if not isinstance(value, int | np.integer) or not least <= value <= most:
-            raise GossamerError(f"{name}={value!r}: expected a whole number from {least} to {most}.")
+            raise BadValue(name, value, f"expected a whole number from {least} to {most}")
     if network.m != stream.learners:
         raise GossamerError(
             f"the network has {network.m} learners and the stream {stream.learners}: build both for the same number."
@@ -298,8 +304,13 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         new = stream.room(steps) - stream.room(steps - 1)
         if not new.all():
             raise GossamerError(
-                f"learner {int(new.argmin())} has no new record in round {steps - 1}, which gradient='latest' needs: "
-                "use fewer steps, or gradient='history'."
+                f"learner {int(new.argmin())} has no new record in round {steps - 1}, which ",
+                Argument("gradient", "latest"),
+                " needs: use fewer ",
+                Argument("steps"),
+                ", or ",
+                Argument("gradient", "history"),
+                ".",
             )
 
 
@@ -390,7 +401,8 @@ def _resumed(
         if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
             raise NotResumedError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
     if record.t > config["steps"]:
-        raise NotResumedError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
+        asked = Argument("steps", config["steps"])
+        raise NotResumedError(f"the record to resume has {record.t} rounds and ", asked, ": ask for more.")
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Diverged, GossamerError
 from gossamer.models import Model, Objective
 from gossamer.records import Population, Table, dense_rows
 from gossamer.run_record import LEARNER, mean_row
@@ -42,7 +42,7 @@ class Metrics:
         """The four numbers of every learner; refuses parameters that are no longer finite."""
         wild = ~np.isfinite(theta).all(axis=1)
         if wild.any():
-            raise GossamerError(
+            raise Diverged(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite at round {t}; "
                 "use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
@@ -89,7 +89,7 @@ class Tested:
     def learners(self, theta: Any, t: int) -> np.recarray[Any, Any]:
         wild = ~(np.array([float(abs(row).max()) for row in theta]) < ASTRAY)
         if wild.any():
-            raise GossamerError(
+            raise Diverged(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite, or beyond "
                 f"{ASTRAY:g}, at round {t}; use a smaller step, or clip gradients."
             )
