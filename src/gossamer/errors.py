@@ -39,6 +39,33 @@ def in_python(argument: Argument) -> str:
     return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
 
 
+class Sentence(str):
+    """A sentence that is kept, such as a note: it reads in Python's words, and has its parts for other readers."""
+
+    parts: tuple[Part, ...]
+
+    def __new__(cls, *parts: Part) -> Sentence:
+        sentence = super().__new__(cls, in_words(parts, in_python))
+        sentence.parts = parts
+        return sentence
+
+    @property
+    def capitalised(self) -> Sentence:
+        first, *rest = self.parts
+        return Sentence(str(first)[:1].upper() + str(first)[1:], *rest)
+
+
+def in_words(parts: Sequence[Part], words: Callable[[Argument], str]) -> str:
+    """One sentence of its parts, with every argument in the reader's own words."""
+
+    def said(part: Part) -> str:
+        if isinstance(part, Argument):
+            return words(part)
+        return in_words(part.parts, words) if isinstance(part, Sentence) else str(part)
+
+    return "".join(map(said, parts))
+
+
 class GossamerError(ValueError):
     """A mistake that the caller can mend: one sentence with the value, the requirement and the remedy."""
 
@@ -48,7 +75,7 @@ class GossamerError(ValueError):
 
     def said(self, words: Callable[[Argument], str]) -> str:
         """The sentence, with every argument in the reader's own words."""
-        return "".join(words(part) if isinstance(part, Argument) else str(part) for part in self.parts)
+        return in_words(self.parts, words)
 
     def __str__(self) -> str:
         return self.said(in_python)

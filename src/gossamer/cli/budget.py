@@ -17,7 +17,7 @@ from rich.table import Table
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.cli import options, parse
 from gossamer.cli.output import check_apart, check_picture, save_picture
-from gossamer.cli.prepare import check_clip, check_delta, check_rounds, delta_of, for_budget, full_rounds, resolved
+from gossamer.cli.prepare import check_clip, check_delta, check_rounds, delta_of, for_budget, resolved
 from gossamer.cli.prepare import parts as parts_of
 from gossamer.cli.settings import (
     OWN_STEP,
@@ -37,6 +37,7 @@ from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, 
 from gossamer.privacy.accountant import curve, epsilon_of
 from gossamer.report.budget import draw_budget
 from gossamer.schedules import Decay
+from gossamer.setting import full_rounds
 from gossamer.simulate.engine import setting_of
 from gossamer.streams import Stream
 
@@ -155,7 +156,7 @@ def _rounds(settings: Settings, stream: Stream, now: int) -> tuple[int, list[str
     full = full_rounds(stream)
     rounds = None if settings.horizon is None else parse.rounds(settings.horizon)
     if rounds is not None and math.isfinite(rounds):
-        check_rounds("--horizon", rounds, stream)
+        check_rounds("horizon", rounds, stream)
         if now > rounds:
             raise GossamerError(f"--now {now} is beyond --horizon {rounds:g}: give at most as many rounds.")
         return int(rounds), []

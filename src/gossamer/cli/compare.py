@@ -17,7 +17,7 @@ from rich.table import Table
 from gossamer.cli import options, parse
 from gossamer.cli.output import check_place, command_line, save_picture
 from gossamer.cli.pictures import compare_images
-from gossamer.cli.prepare import CSV_OPTIONS, check_network_options, csv_arguments, full_rounds
+from gossamer.cli.prepare import CSV_OPTIONS, check_network_options, csv_arguments
 from gossamer.cli.settings import DEFAULTS, Dataset, Rows, Settings, Split
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.errors import GossamerError
@@ -27,6 +27,7 @@ from gossamer.experiments.catalogue import COMPARED, METHODS
 from gossamer.experiments.compare import FULL, QUICK, TUNING, USUAL, Comparison, Plan
 from gossamer.files import replace_file
 from gossamer.report.bands import draw_bands
+from gossamer.setting import full_rounds
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
 PUBLISHED = ", published step and noise"

@@ -282,8 +282,9 @@ def collected(folder: Path) -> Record:
     config = {
         "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
         "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
-        "stream": {"kind": "parties' own"}, "model": str(plan.model()), "score": plan.model().score,
-        "run": plan.run_name, "late": {str(i): rows for i, rows in late.items()},
+        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns")},
+        "model": str(plan.model()), "score": plan.model().score, "run": plan.run_name,
+        "late": {str(i): rows for i, rows in late.items()},
     }  # fmt: skip
     epsilon = None if any(one is None for one in private) else np.array(private, dtype=float)
     optimum = np.full(theta.shape[1], np.nan)

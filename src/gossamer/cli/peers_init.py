@@ -30,7 +30,7 @@ from gossamer.peers.config import (
 )
 from gossamer.peers.folders import make_folders
 from gossamer.streams import mushrooms
-from gossamer.streams.csv import read_cells
+from gossamer.streams.cells import read_cells
 from gossamer.streams.schema import Schema
 
 STEPS = 1000
@@ -153,10 +153,9 @@ def _records(wanted: Wanted) -> tuple[RecordsPlan, Dealt]:
     if wanted.csv is None:
         return plan, Dealt((), [])
     cells = read_cells(wanted.csv)
-    header, rows = cells.header, cells.text.tolist()
-    Schema(plan.target, plan.classes, plan.ranges, plan.categories, plan.intercept).encode(
-        wanted.csv, header, cells.lines, rows
-    )  # refuses now what a learner would refuse later
+    header, rows = cells.header, [list(row) for row in cells.rows]
+    # refuses now what a learner would refuse later
+    Schema(plan.target, plan.classes, plan.ranges, plan.categories, plan.intercept).encode(cells)
     if len(rows) < wanted.learners:
         raise GossamerError(f"{wanted.csv} has {len(rows)} records for {wanted.learners} learners: use fewer learners.")
     return plan, Dealt(header, [rows[i :: wanted.learners] for i in range(wanted.learners)])

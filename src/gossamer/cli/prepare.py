@@ -33,13 +33,14 @@ from gossamer.cli.settings import (
     Where,
 )
 from gossamer.cli.watch import watched
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError, NotProvable
 from gossamer.experiments.pictures import READ, Pictures
 from gossamer.experiments.runs import epsilons
 from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import NAMES, Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.schedules import Decay
+from gossamer.setting import full_rounds
 from gossamer.simulate import Record, simulate
 from gossamer.simulate.engine import setting_of
 from gossamer.streams import Stream, from_csv
@@ -141,19 +142,14 @@ def resolved(settings: Settings) -> tuple[Settings, list[str]]:
     return replace(settings, gradient=str(gradient), draw=settings.draw if settings.csv else str(draw)), said
 
 
-def full_rounds(stream: Stream) -> float:
-    """How many rounds bring every learner as many records as the first; ∞ where records never end."""
-    return math.inf if stream.rounds is None else int((stream.room(2**40) // stream.room(1)).min())
-
-
-def check_rounds(option: str, rounds: float, stream: Stream) -> None:
+def check_rounds(argument: str, rounds: float, stream: Stream) -> None:
     """Refuse more rounds than the data fill: with fewer records in a round one would weigh more than is accounted."""
     full = full_rounds(stream)
     if rounds > full:
-        raise GossamerError(
-            f"{option} {rounds:g}: the data have {full:g} full rounds, and privacy is proved for full ones only: "
-            f"use {option} {full:g} or fewer."
-        )
+        raise NotProvable(
+            Argument(argument, int(rounds)), f": the data have {full:g} full rounds, and privacy is proved for full "
+            "ones only: use ", Argument(argument, int(full)), " or fewer.",
+        )  # fmt: skip
 
 
 def _steps(settings: Settings, stream: Stream) -> tuple[int, list[str]]:
@@ -161,7 +157,7 @@ def _steps(settings: Settings, stream: Stream) -> tuple[int, list[str]]:
     private = settings.epsilon is not None
     if settings.steps is not None:
         if private:
-            check_rounds("--steps", settings.steps, stream)
+            check_rounds("steps", settings.steps, stream)
         return settings.steps, []
     full, usual = full_rounds(stream), IMAGE_STEPS if settings.images else STEPS
     if full >= usual or not (private or settings.gradient == Gradients.latest):

@@ -34,6 +34,7 @@ from gossamer.peers.observe import Endpoint, exposition, log_to, stop_logging
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.privacy import PrivateBoundary
 from gossamer.records import Population
+from gossamer.setting import refuse_short_rounds
 
 TICK, STATUS, LINGER = 0.2, 1.0, 30.0  # seconds
 SAMPLE = 2000  # own records on which the owner sees errors
@@ -84,16 +85,14 @@ class Learner:
         run, rounds = self.plan.config.run, self.feed.rounds
         if rounds is None or rounds >= run.steps:
             return
-        few = f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}"
+        learner, records = self.plan.learner, len(self.feed)
         if isinstance(self.boundary, PrivateBoundary):
-            # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
-            raise GossamerError(
-                f"{few}, and privacy is proved for a full round every time: bring more, or follow a file that grows."
-            )
+            remedy = ("bring more, or follow a file that grows",)
+            refuse_short_rounds(learner, records, run.per_round, run.steps, remedy)
         if run.gradient == "latest":
             raise GossamerError(
-                f"{few}, and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use "
-                "history."
+                f"learner {learner} has {records} records for {run.steps} rounds of {run.per_round}, and gradient = "
+                "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
 
     def _identities(self) -> Identities:
@@ -299,6 +298,7 @@ class Learner:
         about = {
             "learner": self.plan.learner, "round": self.party.round, "run": self.plan.run_name, "theta": what,
             "claim": self.boundary.claim, "epsilon": self.budget(), "late": self.journal.late(),
+            "columns": self.plan.schema.column_names,
         }  # fmt: skip
         buffer = io.BytesIO()
         np.savez(buffer, theta=theta, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8))
