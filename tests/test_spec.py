@@ -92,7 +92,10 @@ def test_paths_are_meant_from_the_files_own_folder(tmp_path, monkeypatch):
         ("data = 3", "write [data] above it"),
         ("[length]\nsteps = 0", "[length] steps = 0: expected a whole number from 1"),
         ('[length]\nsteps = "many"', '[length] steps = "many": expected a whole number'),
-        ('[privacy]\nlaw = "laplas"', '[privacy] law = "laplas": expected one of laplace, gaussian; did you mean laplace?'),
+        (
+            '[privacy]\nlaw = "laplas"',
+            '[privacy] law = "laplas": expected one of laplace, gaussian; did you mean laplace?',
+        ),
         ("[algorithm]\nstrict = 1", "[algorithm] strict = 1: expected true or false"),
         ("[data]\nrange = 3", "[data] range = 3: expected a list of texts"),
         ("[data\n", "is not valid TOML"),

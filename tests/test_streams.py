@@ -13,7 +13,6 @@ from gossamer.records import features_of
 mushrooms_file = importlib.import_module("gossamer.datasets.mushrooms")  # the function has the same name
 
 
-
 def test_arrays_arrive_one_a_round():
     X, y = np.arange(24.0).reshape(2, 4, 3), np.arange(8.0).reshape(2, 4)
     stream = streams.from_arrays(X, y)

@@ -52,7 +52,7 @@ class AnyOf:
             for remedy in self.remedies
             if all(words(part) is not None for part in remedy if isinstance(part, Argument))
         ]
-        return ", or ".join(Sentence(*remedy).said(words) for remedy in within_reach or self.remedies)
+        return ", or ".join(in_words(remedy, words) for remedy in within_reach or self.remedies)
 
 
 Part = str | Argument | AnyOf
@@ -67,37 +67,56 @@ def in_python(argument: Argument) -> str:
     return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
 
 
-class Sentence:
-    """Something to be said, in which arguments are not spelled out yet."""
+def in_words(parts: Sequence[Part], words: Words) -> str:
+    """One sentence of its parts, with every argument in the reader's own words, or in Python's where he has none."""
 
-    def __init__(self, *parts: Part) -> None:
-        self.parts = parts
+    def say(part: Part) -> str:
+        if isinstance(part, Argument):
+            own = words(part)
+            return in_python(part) if own is None else own
+        return part.said(words) if isinstance(part, AnyOf | Sentence) else part
+
+    return "".join(map(say, parts))
+
+
+class Sentence(str):
+    """A sentence that is kept, such as a note: it reads in Python's words, and has its parts for other readers."""
+
+    parts: tuple[Part, ...]
+
+    def __new__(cls, *parts: Part) -> Sentence:
+        sentence = super().__new__(cls, in_words(parts, in_python))
+        sentence.parts = parts
+        return sentence
 
     def said(self, words: Words) -> str:
-        """The parts, with every argument in the reader's own words, or in Python's where he has none for it."""
-        said = []
-        for part in self.parts:
-            if isinstance(part, Argument):
-                own = words(part)
-                said.append(in_python(part) if own is None else own)
-            else:
-                said.append(part.said(words) if isinstance(part, AnyOf) else part)
-        return "".join(said)
+        return in_words(self.parts, words)
 
-    def __str__(self) -> str:
-        return self.said(in_python)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sentence, self.parts
+
+    @property
+    def capitalised(self) -> Sentence:
+        first, *rest = self.parts
+        return Sentence(str(first)[:1].upper() + str(first)[1:], *rest)
 
 
 def parts_of(given: Parts) -> tuple[Part, ...]:
     return (given,) if isinstance(given, str | Argument | AnyOf) else tuple(given)
 
 
-class GossamerError(Sentence, ValueError):
+class GossamerError(ValueError):
     """A mistake that the caller can mend: one sentence with the value, the requirement and the remedy."""
 
     def __init__(self, *parts: Part) -> None:
-        Sentence.__init__(self, *parts)
-        ValueError.__init__(self, *parts)
+        super().__init__(*parts)
+        self.parts = parts
+
+    def said(self, words: Words) -> str:
+        return in_words(self.parts, words)
+
+    def __str__(self) -> str:
+        return self.said(in_python)
 
 
 class BadValue(GossamerError):

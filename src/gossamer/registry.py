@@ -72,7 +72,9 @@ class Registry(Generic[Entry]):
         try:
             made = getattr(importlib.import_module(module_name), attribute)
         except (ImportError, AttributeError, ValueError) as error:
-            raise BadValue(self._argument, name, f"it cannot be imported ({error})", "give package.module:name") from None
+            raise BadValue(
+                self._argument, name, f"it cannot be imported ({error})", "give package.module:name"
+            ) from None
         finally:
             sys.path.remove(here)
         return self._objects.get(id(made)) or self._adopt(name, made)

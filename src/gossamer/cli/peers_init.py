@@ -41,7 +41,7 @@ from gossamer.spec.languages import (
     noise_schedule,
     step_schedule,
 )
-from gossamer.streams.csv import read_cells
+from gossamer.streams.cells import read_cells
 
 STEPS = 1000
 CLIP = 0.5  # of mushrooms: best of a few in docs/results/privacy
@@ -143,11 +143,11 @@ def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
     if data.csv is None:
         return plan, Dealt((), [])
     cells = read_cells(Path(data.csv))
-    header, rows = cells.header, cells.text.tolist()
-    plan.schema().encode(Path(data.csv), header, cells.lines, rows)  # refuses now what a learner would refuse later
+    plan.schema().encode(cells)  # refuses now what a learner would refuse later
+    rows = [list(row) for row in cells.rows]
     if len(rows) < learners:
         raise GossamerError(f"{data.csv} has {len(rows)} records for {learners} learners: use fewer learners.")
-    return plan, Dealt(header, [rows[i::learners] for i in range(learners)])
+    return plan, Dealt(cells.header, [rows[i::learners] for i in range(learners)])
 
 
 def _mushrooms(learners: int) -> tuple[RecordsPlan, Dealt]:

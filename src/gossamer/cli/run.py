@@ -20,8 +20,8 @@ from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
 from gossamer.errors import Argument, BadValue, GossamerError, Sentence
 from gossamer.files import replace_file
-from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.privacy import Laplace, epsilons
+from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.schedules import Decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of

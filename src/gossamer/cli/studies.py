@@ -40,7 +40,8 @@ from gossamer.spec.rules import dataset_of
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
 Jobs = typer.Option(None, min=1, help="Processes [default: one for each core].")
 Methods = typer.Option(
-    None, help="Some of the methods, by name: a,b,c [default: all but dsgd_naive, a misuse that is kept as an ablation]."
+    None,
+    help="Some of the methods, by name: a,b,c [default: all but dsgd_naive, a misuse that is kept as an ablation].",
 )
 
 

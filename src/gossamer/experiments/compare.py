@@ -28,9 +28,7 @@ USUAL = Plan(steps=1000, seeds=5, tuning_seeds=2, grid=tuple(2.0**k for k in ran
 FULL = Plan(steps=2000, seeds=20, tuning_seeds=3, grid=tuple(2.0**k for k in range(-10, 7)))
 
 
-def compare(
-    problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], epsilon: float | None = None
-) -> Studied:
+def compare(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], epsilon: float | None = None) -> Studied:
     study = Study(problem, plan, runs, least("tracking_error"))
     target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE) if epsilon is None else epsilon
     cases = [Case(method, target) for method in methods]
@@ -41,9 +39,7 @@ def compare(
         for which, choice in best_and_edge(study, tried[case]).items()
     ]
     if epsilon is None:
-        wanted += [
-            (Case(m, None, PUBLISHED, PUBLISHED_NOISE), PUBLISHED_STEP) for m in BOTH if m in methods
-        ]
+        wanted += [(Case(m, None, PUBLISHED, PUBLISHED_NOISE), PUBLISHED_STEP) for m in BOTH if m in methods]
     return study.report(study.evaluate(wanted), tried, target)
 
 
@@ -51,7 +47,9 @@ def published_epsilon(study: Study, step: Choice, noise: float) -> float:
     """Algorithm 1's largest ε_i over the run, under the paper's step and noise."""
     task = study.task(Case(OURS, None, PUBLISHED, noise), step, 0)
     steps = study.plan.steps or 0
-    cost = epsilons(terms_of(replace(task, evaluations=1, spec=task.spec.but(strict=False, device="cpu")), steps), steps, 0.0)
+    cost = epsilons(
+        terms_of(replace(task, evaluations=1, spec=task.spec.but(strict=False, device="cpu")), steps), steps, 0.0
+    )
     if None in cost:
         raise GossamerError("Algorithm 1's published settings have no finite ε here: give ", Argument("epsilon"), ".")
     return max(e for e in cost if e is not None)

@@ -26,13 +26,13 @@ USUAL = Plan(
 
 
 def feature_problem(data: str, split: str) -> Spec:
-    return Spec.of(dataset=data, split=split, draw="once", features="scattering", model="softmax", l2=0.0, graph="paper")
+    return Spec.of(
+        dataset=data, split=split, draw="once", features="scattering", model="softmax", l2=0.0, graph="paper"
+    )
 
 
 def study_features(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str] = COMPARED) -> Studied:
-    cases = [
-        Case(method, epsilon, law="gaussian", where="source") for epsilon in plan.epsilons for method in methods
-    ]
+    cases = [Case(method, epsilon, law="gaussian", where="source") for epsilon in plan.epsilons for method in methods]
     return Study(problem, plan, runs, most("train_accuracy"), _clip_where_noised).run(cases)
 
 

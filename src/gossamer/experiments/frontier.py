@@ -24,9 +24,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "Gaussian at the source": ("gaussian", "source"),
 }
 QUICK = Plan(100, 2, (2.0**-4, 1.0, 8.0), evaluations=1, epsilons=(1.0, 100.0, 1e4))
-USUAL = Plan(
-    812, 3, tuple(2.0**k for k in range(-7, 6, 3)), evaluations=1, epsilons=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
-)
+USUAL = Plan(812, 3, tuple(2.0**k for k in range(-7, 6, 3)), evaluations=1, epsilons=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4))
 FULL = Plan(
     812, 5, tuple(2.0**k for k in range(-9, 6, 2)), evaluations=1,
     epsilons=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4),

@@ -62,7 +62,11 @@ def _name(case: Case) -> str:
 
 
 def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    learners = {name: np.round(run[name], 4).tolist() for name in ("learners_accuracy", "learners_train_accuracy") if name in run}
+    learners = {
+        name: np.round(run[name], 4).tolist()
+        for name in ("learners_accuracy", "learners_train_accuracy")
+        if name in run
+    }
     return compact(run, CURVES, 5) | learners
 
 

@@ -28,9 +28,7 @@ QUICK = Plan(30, 1, (0.06, 0.6), tuning_rounds=15, evaluations=5)
 USUAL = Plan(1500, 3, tuple(0.6 * 10 ** (k / 2) for k in range(-3, 2)), tuning_rounds=300, evaluations=10)
 
 
-def compare_pictures(
-    problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str] = PAPERS_METHODS
-) -> Studied:
+def compare_pictures(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str] = PAPERS_METHODS) -> Studied:
     study = Study(problem, plan, runs, most("train_accuracy"))
     target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE)
     both = [method for method in BOTH if method in methods]

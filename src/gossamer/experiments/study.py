@@ -176,7 +176,9 @@ class Study:
         return [Entry(case, choice, results[k :: len(pairs)]) for k, (case, choice) in enumerate(pairs)]
 
     def report(self, entries: list[Entry], tried: Tried, epsilon: float = math.nan) -> Studied:
-        scores = {c: {choice: [self._score(run) for run in runs] for choice, runs in by.items()} for c, by in tried.items()}
+        scores = {
+            c: {choice: [self._score(run) for run in runs] for choice, runs in by.items()} for c, by in tried.items()
+        }
         return Studied(self.problem, self.plan, entries, scores, epsilon)
 
     def run(self, cases: Sequence[Case]) -> Studied:

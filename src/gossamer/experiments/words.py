@@ -159,7 +159,9 @@ def list_rows(studied: Studied) -> list[list[str]]:
 
 
 def _row(e: Entry) -> list[str]:
-    errors = [spread(e.final(name), quantiles=(0.05, 0.95)) for name in ("tracking_error", "optimality_gap", "accuracy")]
+    errors = [
+        spread(e.final(name), quantiles=(0.05, 0.95)) for name in ("tracking_error", "optimality_gap", "accuracy")
+    ]
     return [e.label, find_method(e.method).source, e.which, f"{e.step:.3g}", *errors, epsilon_range(e)]
 
 

@@ -136,13 +136,14 @@ class Plan:
             raise GossamerError(
                 f"[party] late = {config.party.late}: the run allows {run.lateness} ([run] lateness); use no more."
             )
+        self.schema = config.records.schema()
         shared = {"run": run, "model": config.model, "records": config.records}
+        # with the layout: a party, or a journal, whose θ_k means something else is of another run
         text = json.dumps(msgspec.to_builtins(shared), sort_keys=True) + repr(
-            (self.network.edges("R"), self.network.edges("C"))
+            (self.network.edges("R"), self.network.edges("C"), self.schema.column_names)
         )
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
-        self.schema = config.records.schema()
 
     def path(self, name: str) -> Path:
         return self.folder / name

@@ -23,12 +23,13 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.records import Batch
-from gossamer.streams.csv import cells_of, lines_of
+from gossamer.streams.cells import Cells, cells_of, lines_of
 from gossamer.streams.schema import Schema
 from gossamer.types import Array
 
 Format = Literal["csv", "jsonl", "parquet"]
 MARK = b"\xef\xbb\xbf"  # with which some begin UTF-8 text
+REMEDY = ("correct the record, or let all parties declare more",)  # one party alone can declare nothing else
 
 
 class Records:
@@ -115,15 +116,7 @@ class Records:
             return
         if not self._header and numbered:
             self._header = self._cells(*numbered.pop(0))
-            if len(set(self._header)) < len(self._header):
-                raise GossamerError(f"{self._path} has two columns of one name: rename one.")
-        rows = [(k, self._cells(k, line)) for k, line in numbered]
-        for k, row in rows:
-            if len(row) != len(self._header):
-                raise GossamerError(
-                    f"{self._path}, line {k}: {len(row)} values for {len(self._header)} columns; correct that line."
-                )
-        self._take(self._header, [k for k, _ in rows], [row for _, row in rows])
+        self._take(self._header, [k for k, _ in numbered], [self._cells(k, line) for k, line in numbered])
 
     def _cells(self, k: int, line: str) -> list[str]:
         return cells_of(f"{self._path}, line {k}", line)
@@ -138,12 +131,9 @@ class Records:
             ) from None
 
     def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
+        cells = Cells(self._path, header, lines, rows, REMEDY)
         if rows:
-            try:
-                X, y = self._schema.encode(self._path, header, lines, rows)
-            except GossamerError as error:  # its remedies are those of a command
-                what = str(error).partition("; ")[0]
-                raise GossamerError(f"{what}; correct the record, or let all parties declare more.") from None
+            X, y = self._schema.encode(cells)
             self._rows.extend(X)
             self._labels.extend(y.tolist())
 

@@ -31,6 +31,7 @@ from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
+from gossamer.setting import refuse_short_rounds
 
 TICK, LINGER = 0.2, 30.0  # seconds
 
@@ -76,16 +77,14 @@ class LearnerProcess:
         run, rounds = self.plan.config.run, self.feed.rounds
         if rounds is None or rounds >= run.steps:
             return
-        few = f"learner {self.plan.learner} has {len(self.feed)} records for {run.steps} rounds of {run.per_round}"
+        learner, records = self.plan.learner, len(self.feed)
         if isinstance(self.boundary, PrivateBoundary):
-            # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
-            raise GossamerError(
-                f"{few}, and privacy is proved for a full round every time: bring more, or follow a file that grows."
-            )
+            remedy = ("bring more, or follow a file that grows",)
+            refuse_short_rounds(learner, records, run.per_round, run.steps, remedy)
         if run.gradient == "latest":
             raise GossamerError(
-                f"{few}, and gradient = 'latest' needs new ones in each: bring more, follow a file that grows, or use "
-                "history."
+                f"learner {learner} has {records} records for {run.steps} rounds of {run.per_round}, and gradient = "
+                "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
 
     def _identities(self) -> Identities:

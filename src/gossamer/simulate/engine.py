@@ -34,7 +34,7 @@ from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import AT_SOURCE, setting_for
+from gossamer.setting import AT_SOURCE, refuse_short_rounds, setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
@@ -262,18 +262,8 @@ def setting_of(
 ) -> Setting:
     """All that decides a run's privacy."""
     newest = stream.room(1)
-    short = stream.room(steps) < steps * newest
-    if short.any():
-        # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
-        i = int(short.argmax())
-        raise NotProvable(
-            f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
-            "privacy is proved for a full round every time: use fewer ",
-            Argument("steps"),
-            " or a smaller ",
-            Argument("per_round"),
-            ".",
-        )
+    for i, records in enumerate(stream.room(steps)):
+        refuse_short_rounds(i, int(records), int(newest[i]), steps)
     return setting_for(
         range(network.m),
         algorithm,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,8 +17,16 @@ from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import MECHANISMS
 from gossamer.setting import full_rounds, refuse_more_rounds
 from gossamer.spec.description import STEPS, Spec
-from gossamer.spec.languages import budgets, class_names, column_categories, column_ranges, names, noise_schedule, rounds
-from gossamer.spec.languages import step_schedule
+from gossamer.spec.languages import (
+    budgets,
+    class_names,
+    column_categories,
+    column_ranges,
+    names,
+    noise_schedule,
+    rounds,
+    step_schedule,
+)
 from gossamer.spec.rules import (
     Learnt,
     check_privacy,
@@ -88,7 +95,9 @@ def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: 
     if dataset is None:
         return from_csv(**csv_arguments(spec, learnt, learners))
     flat = spec.flat() | {"per_round": spec.data.per_round or dataset.per_round}
-    stream = dataset.read(learners, spec.length.seed, **{name: flat[name] for name in dataset.options if name != "tested"})
+    stream = dataset.read(
+        learners, spec.length.seed, **{name: flat[name] for name in dataset.options if name != "tested"}
+    )
     if spec.data.tested is not None and stream.test is not None:
         few = slice(spec.data.tested)
         stream.test = replace(stream.test, rows=stream.test.rows[few], labels=stream.test.labels[few])

@@ -23,7 +23,9 @@ OWN_STEP, STEPS = "1,0.8", 2000
 class Data:
     """Which records there are, who has them, and how they arrive."""
 
-    dataset: str | None = setting(help="Built-in data: mushrooms, mnist, cifar10 or regression; or package.module:name.")
+    dataset: str | None = setting(
+        help="Built-in data: mushrooms, mnist, cifar10 or regression; or package.module:name."
+    )
     csv: str | None = setting(help="Your own CSV file instead; needs --target.")
     target: str | None = setting(help="The CSV column to predict.")
     split_by: str | None = setting(
@@ -39,9 +41,7 @@ class Data:
     per_round: int | None = setting(
         help="Records that arrive at each learner in a round [default: 1 of a CSV, 40 images].", least=1
     )
-    rows: Literal["raw", "l1", "l2"] = setting(
-        "raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1."
-    )
+    rows: Literal["raw", "l1", "l2"] = setting("raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")
     draw: Literal["random", "once"] | None = setting(
         help="Built-in records with replacement for ever, or each once [default: random; once with --where source]."
     )
