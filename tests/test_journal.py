@@ -6,9 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
-from gossamer.experiments.catalogue import METHODS
 from gossamer.setting import setting_for
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")

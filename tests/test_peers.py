@@ -7,11 +7,11 @@ import zlib
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.experiments.catalogue import METHODS
 from gossamer.privacy import Unproved
 from gossamer.records import Batch, dense_table
 from gossamer.streams.stream import OnePass

@@ -15,8 +15,8 @@ from gossamer.cli.output import command_for
 from gossamer.errors import BadValue
 from gossamer.spec import SETTINGS, Spec
 from gossamer.spec.build import build
-from gossamer.spec.files import read_toml, write_settings, write_toml
 from gossamer.spec.files import read_settings as read_folder
+from gossamer.spec.files import read_toml, write_settings, write_toml
 
 FULL = {
     "csv": "own.csv", "target": "ill", "split_by": "clinic", "categorical": ("ward",), "drop": ("a b",),
@@ -115,9 +115,9 @@ def test_numbers_may_stand_where_texts_with_numbers_do(tmp_path):
 
 
 def test_a_name_that_is_not_known_is_refused_with_the_near_one():
-    with pytest.raises(gs.GossamerError, match="has no 'epsilom': did you mean epsilon?"):
+    with pytest.raises(gs.GossamerError, match=r"has no 'epsilom': did you mean epsilon\?"):
         Spec.of(epsilom="3")
-    with pytest.raises(BadValue, match="it is not one of .*did you mean dsgd"):
+    with pytest.raises(BadValue, match=r"it is not one of .*did you mean dsgd"):
         build(Spec.of(dataset="mushrooms", algorithm="dsdg"))
 
 

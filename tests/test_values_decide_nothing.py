@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import GossamerError, streams
+from gossamer.datasets import images
 from gossamer.experiments.tasks import data_of
 from gossamer.records import features_of
 from gossamer.spec import Spec
-from gossamer.datasets import images
-
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import Argument, GossamerError, NotProvable, Part
+from gossamer.errors import Argument, NotProvable, Part
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of

@@ -105,7 +105,7 @@ def budget(
 
 
 def _described(spec: Spec, paper: bool) -> Spec:
-    """The description with the mushrooms where no data are named, and with the paper's settings where they are asked."""
+    """With the mushrooms where no data are named, and with the paper's settings where these are asked for."""
     if spec.data.dataset is None and spec.data.csv is None:
         spec = spec.but(dataset="mushrooms")
     if paper:
@@ -183,7 +183,9 @@ def _null(row: dict[str, Any]) -> dict[str, Any]:
 def _title(mechanism: Mechanism) -> str:
     """What the noise is, in a few words."""
     place = "on messages" if mechanism.where == "messages" else "at the source"
-    return f"{str(mechanism.law).capitalize()} noise {place}" + (f", δ = {mechanism.delta:g}" if mechanism.delta else "")
+    return f"{str(mechanism.law).capitalize()} noise {place}" + (
+        f", δ = {mechanism.delta:g}" if mechanism.delta else ""
+    )
 
 
 def _show(

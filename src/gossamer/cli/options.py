@@ -37,7 +37,7 @@ def takes(
     ]
 
     def decorate(command: Command) -> Command:
-        first, *own = inspect.signature(command, eval_str=True).parameters.values()
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
         def run(**given: Any) -> Any:
             context = given.pop("context")

@@ -184,7 +184,9 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
             return PrivacyPlan()
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
     epsilon = budgets(plan.epsilon or "8", learners)[i]
-    return PrivacyPlan(epsilon=epsilon, law=plan.law, where=plan.where, delta=DELTA if plan.delta is None else plan.delta)
+    return PrivacyPlan(
+        epsilon=epsilon, law=plan.law, where=plan.where, delta=DELTA if plan.delta is None else plan.delta
+    )
 
 
 def _neighbours(network: Network, i: int, hosts: list[str], port: int) -> dict[str, Neighbour]:

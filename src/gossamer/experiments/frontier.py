@@ -1,8 +1,8 @@
 """What privacy costs: accuracy and optimality gap against ε, for every method and every kind of noise.
 
 One pass over the data. At each ε and for each method and kind of noise, λ0 is chosen on a tuning seed by the gap at the
-end, and what is shown are other seeds. Noise on messages goes with all data so far ("history"), noise at the source with
-the newest record, as its proof asks. Rows are scaled to norm 1 in the noise's norm.
+end, and what is shown are other seeds. Noise on messages goes with all data so far ("history"), noise at the source
+with the newest record, as its proof asks. Rows are scaled to norm 1 in the noise's norm.
 """
 
 from __future__ import annotations

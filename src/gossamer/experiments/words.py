@@ -35,8 +35,8 @@ def tell_comparison(studied: Studied) -> Page:
     plan, about = studied.plan, problem_of(studied)
     run_on = f"{about['data']}, {about['split']}, graph {about['graph']}, {plan.steps} rounds, {plan.seeds} seeds"
     how = (
-        f"{run_on[0].upper()}{run_on[1:]}. Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, by "
-        "each method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
+        f"{run_on[0].upper()}{run_on[1:]}. Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
+        "by each method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
         f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
         "'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets 90 % "
         "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a "

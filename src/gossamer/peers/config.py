@@ -204,7 +204,7 @@ def read_config(path: str | Path) -> Plan:
         path = path / "party.toml"
     if not path.exists():
         raise GossamerError(f"no configuration {path}: make one with 'gossamer peers init'.")
-    given = loadtoml_value(path)
+    given = load_toml(path)
     _check_keys(given, path)
     try:
         config = msgspec.convert(given, type=Config)

@@ -123,7 +123,7 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
 
 
 def build_model(spec: Spec, learnt: Learnt, dataset: Dataset | None) -> Any:
-    """The model; of a network with BatchNorm, which mixes a batch, whole rounds are clipped unless records are asked for."""
+    """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise."""
     norm = spec.model.norm or "batch"
     mixes = "norm" in learnt.kind.options and norm == "batch"
     if mixes and spec.data.per_round == 1:

@@ -1,4 +1,4 @@
-"""One description of a run: on which data, over which network, by which algorithm, for which model, how private, how long.
+"""One description of a run: data, network, algorithm, model, privacy and length.
 
 Everything that a run depends on is here, as plain values that can be compared, hashed, stored and sent to a worker.
 The command's options, a TOML file, the settings kept in a run's folder, a party's file and the keys under which a study
@@ -77,11 +77,12 @@ class Method:
     )
     strict: bool = setting(
         True,
-        help="Refuse --step and --noise that break the method's assumptions, such as Assumption 4 (max ς < v < 1, ς > ½); "
-        "the paper's own, the default for mushrooms and images, do and are run as published.",
+        help="Refuse --step and --noise that break the method's assumptions, such as Assumption 4 (max ς < v < 1, ς > "
+        "½); the paper's own, the default for mushrooms and images, do and are run as published.",
     )
     gradient: Literal["history", "latest"] | None = setting(
-        help="Over all records so far, or the newest only [default: history; latest with --where source and for images]."
+        help="Over all records so far, or the newest only [default: history; latest with --where source and for "
+        "images]."
     )
 
 
@@ -98,8 +99,8 @@ class Model:
         help="Scale back each record's gradient to this length, ‖·‖₁ (‖·‖₂ with --law gaussian)."
     )
     clip_per: Literal["record", "round"] | None = setting(
-        help="Images: clip each record's gradient, which protects an image, or a round's mean, which protects a round's "
-        "images [default: record; round with BatchNorm]."
+        help="Images: clip each record's gradient, which protects an image, or a round's mean, which protects a "
+        "round's images [default: record; round with BatchNorm]."
     )
     norm: Literal["batch", "group"] | None = setting(help="ResNet's normalisation [default: batch].")
     stem: Literal["imagenet", "cifar"] | None = setting(
@@ -155,7 +156,7 @@ class Spec:
 
     @classmethod
     def of(cls, **values: Any) -> Spec:
-        """A description from settings by name, all others at their defaults: Spec.of(dataset="mushrooms", steps=100)."""
+        """From settings by name, all others at their defaults: Spec.of(dataset="mushrooms", steps=100)."""
         return cls().but(**values)
 
     def but(self, **values: Any) -> Spec:
