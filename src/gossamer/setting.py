@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import Argument, NotProvable, parts_of
+from gossamer.errors import AT_SOURCE, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.types import Dynamics, Rounding
-
-AT_SOURCE = ("noise at the source (", Argument("where", "source"), ")")  # a remedy where messages cannot be noised
 
 
 def setting_for(
@@ -36,7 +34,7 @@ def setting_for(
     """All that decides the privacy of these learners; `per_round[k]` records arrive at learners[k] in every round."""
     if table.undeclared:
         # One record would move how all others are seen: no recursion and no clipper covers that.
-        raise NotProvable("privacy cannot be proved: ", *parts_of(table.undeclared))
+        raise NotProvable("privacy cannot be proved: ", table.undeclared)
     rows = [network.rows([i], algorithm.mixes) for i in learners]
 
     def dynamics(k: int, rounds: int) -> Dynamics:

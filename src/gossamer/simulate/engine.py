@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import AnyOf, Argument, BadValue, GossamerError, NotProvable
+from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
@@ -33,7 +33,7 @@ from gossamer.privacy import (
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import AT_SOURCE, setting_for
+from gossamer.setting import setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
@@ -267,13 +267,9 @@ def setting_of(
     if short.any():
         # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
         i = int(short.argmax())
-        raise NotProvable(
+        raise GossamerError(
             f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
-            "privacy is proved for a full round every time: use fewer ",
-            Argument("steps"),
-            " or a smaller ",
-            Argument("per_round"),
-            ".",
+            "privacy is proved for a full round every time: use fewer steps or a smaller per_round."
         )
     return setting_for(
         range(network.m),
@@ -306,13 +302,9 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         if not new.all():
             raise GossamerError(
                 f"learner {int(new.argmin())} has no new record in round {steps - 1}, which ",
-                Argument("gradient", "latest"),
-                " needs: use fewer ",
-                Argument("steps"),
-                ", or ",
-                Argument("gradient", "history"),
-                ".",
-            )
+                Argument("gradient", "latest"), " needs: use fewer ", Argument("steps"), ", or ",
+                Argument("gradient", "history"), ".",
+            )  # fmt: skip
 
 
 def _check_learners(scales: Schedule | None, m: int) -> None:
