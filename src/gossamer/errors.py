@@ -25,7 +25,7 @@ class UNSAID:
 class Argument:
     """An argument in a sentence, by its name, with the value that it has or should have.
 
-    `python` is how Python says it, where that is not name=value: clip=clip_l1(c) is said `--clip C` by the command.
+    `python` is how Python says it, where that is not name=value: what the command calls `--clip C` is clip=clip_l1(c).
     """
 
     name: str
@@ -44,39 +44,13 @@ class AnyOf:
     """Several remedies, of which a reader is told those whose arguments all exist for him."""
 
     def __init__(self, *remedies: Parts) -> None:
-        self.remedies = tuple(parts_of(remedy) for remedy in remedies)
+        self.remedies = tuple(_parts(remedy) for remedy in remedies)
 
     def said(self, words: Words) -> str:
-        within_reach = [
-            remedy
-            for remedy in self.remedies
-            if all(words(part) is not None for part in remedy if isinstance(part, Argument))
+        open_to_him = [
+            remedy for remedy in self.remedies if all(words(part) for part in remedy if isinstance(part, Argument))
         ]
-        return ", or ".join(in_words(remedy, words) for remedy in within_reach or self.remedies)
-
-
-Part = str | Argument | AnyOf
-Parts = Part | Sequence[Part]
-Words = Callable[[Argument], str | None]  # an argument in a reader's words; None where there is no such thing for him
-
-
-def in_python(argument: Argument) -> str:
-    """steps=5, or steps where no value is said."""
-    if argument.python is not None:
-        return argument.python
-    return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
-
-
-def in_words(parts: Sequence[Part], words: Words) -> str:
-    """One sentence of its parts, with every argument in the reader's own words, or in Python's where he has none."""
-
-    def say(part: Part) -> str:
-        if isinstance(part, Argument):
-            own = words(part)
-            return in_python(part) if own is None else own
-        return part.said(words) if isinstance(part, AnyOf | Sentence) else part
-
-    return "".join(map(say, parts))
+        return ", or ".join(in_words(remedy, words) for remedy in open_to_him or self.remedies)
 
 
 class Sentence(str):
@@ -101,7 +75,30 @@ class Sentence(str):
         return Sentence(str(first)[:1].upper() + str(first)[1:], *rest)
 
 
-def parts_of(given: Parts) -> tuple[Part, ...]:
+Part = str | Argument | AnyOf  # a Sentence is a str
+Parts = Part | Sequence[Part]
+Words = Callable[[Argument], str]  # an argument in a reader's words; "" where it does not exist for him
+
+
+def in_python(argument: Argument) -> str:
+    """steps=5, or steps where no value is said."""
+    if argument.python is not None:
+        return argument.python
+    return f"{argument.name}={argument.value!r}" if argument.has_value else argument.name
+
+
+def in_words(parts: Sequence[Part], words: Words) -> str:
+    """One sentence of its parts, with every argument in the reader's own words, or in Python's where he has none."""
+
+    def said(part: Part) -> str:
+        if isinstance(part, Argument):
+            return words(part) or in_python(part)
+        return part.said(words) if isinstance(part, Sentence | AnyOf) else part
+
+    return "".join(map(said, parts))
+
+
+def _parts(given: Parts) -> tuple[Part, ...]:
     return (given,) if isinstance(given, str | Argument | AnyOf) else tuple(given)
 
 
@@ -126,7 +123,7 @@ class BadValue(GossamerError):
         self, argument: str, value: Any, requirement: Parts, remedy: Parts = (), python: str | None = None
     ) -> None:
         self.argument, self.value, self.python = argument, value, python
-        self.requirement, self.remedy = parts_of(requirement), parts_of(remedy)
+        self.requirement, self.remedy = _parts(requirement), _parts(remedy)
         middle = ("; ", *self.remedy) if self.remedy else ()
         super().__init__(Argument(argument, value, python), ": ", *self.requirement, *middle, ".")
 
@@ -144,3 +141,6 @@ class NotProvable(GossamerError):
 
 class BudgetSpent(GossamerError):
     """A round that a learner's budget does not allow."""
+
+
+AT_SOURCE = ("noise at the source (", Argument("where", "source"), ")")  # a remedy where messages cannot be noised

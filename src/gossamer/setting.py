@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import Argument, NotProvable, Part
+from gossamer.errors import AT_SOURCE, Argument, NotProvable, Part
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
@@ -17,8 +17,6 @@ from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.streams import Stream
 from gossamer.types import Dynamics, Rounding
-
-AT_SOURCE = ("noise at the source (", Argument("where", "source"), ")")  # a remedy where messages cannot be noised
 
 
 def setting_for(

@@ -67,7 +67,6 @@ class Algorithm:
         if broken and self.strict:
             raise GossamerError(
                 f"{self.name}: {' '.join(broken)} Change the schedules, or say ",
-                Argument("strict", False),
-                " to run all the same.",
-            )
+                Argument("strict", False), " to run all the same.",
+            )  # fmt: skip
         return broken

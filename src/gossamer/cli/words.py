@@ -7,18 +7,18 @@ from typing import Any
 
 from gossamer.errors import Argument
 
-OTHER_NAMES = {"ranges": "range", "network": "graph", "path": "csv"}
+OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
-PYTHON_ONLY = frozenset(
-    {"degree", "dtype", "edges", "exponent", "initial", "m", "over", "privacy", "ratio", "remember", "shape"}
+PYTHON_ONLY = frozenset(  # what the command has no option for
+    {"degree", "dtype", "edges", "exponent", "initial", "m", "outside", "over", "privacy", "ratio", "remember", "shape"}
 )
 
 
-def in_command(argument: Argument) -> str | None:
-    """`--steps 5`, or `--steps` where no value is said; None for what the command has no option for."""
+def in_command(argument: Argument) -> str:
+    """`--steps 5`, or `--steps` where no value is said; "" for what the command has no option for."""
     name, value = argument.name, argument.value
     if name in PYTHON_ONLY:
-        return None
+        return ""
     if name in OWN_WORDS:
         return OWN_WORDS[name]
     if name == "dataset" and argument.has_value:  # the first word after `gossamer run`

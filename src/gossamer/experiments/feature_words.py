@@ -19,8 +19,8 @@ def tell_features(studied: Studied) -> Page:
     data, plan = studied.problem.data, studied.plan
     how = (
         f"Ten learners, Network.paper(), {data.split} split, no image read twice, {_read(studied)}; scattering "
-        f"features and a linear head; each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g} (without noise not at all), Gaussian "
-        f"noise at the source; ε protects one image, at δ = {DELTA:g}. Test accuracy, mean over learners and "
+        f"features and a linear head; each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g} (without noise not at all), "
+        f"Gaussian noise at the source; ε protects one image, at δ = {DELTA:g}. Test accuracy, mean over learners and "
         f"{plan.seeds} seeds, in brackets the least and the greatest seed; below it the images a round and λ0, "
         "which were chosen on another seed by the accuracy on training images. That choice is not charged to ε. The "
         f"noise is seeded, of the scale that the budget asks for. {_edges(studied)}"

@@ -2,9 +2,9 @@
 
 The budget of every method is the ε of Algorithm 1 with the published step and noise. A network has no Lipschitz
 constant, so a round's gradient is clipped (in ‖·‖₁, loosely) and every later gradient is charged in full; the ε
-protects a learner's batch of one round, and it is huge. λ0 is chosen by the accuracy on training images, so that test images
-decide nothing, after the first `tuning_rounds`, on another seed. Beside that, Algorithm 1 and Push–Pull are run under
-the published noise, with the published step and with a tuned one.
+protects a learner's batch of one round, and it is huge. λ0 is chosen by the accuracy on training images, so that
+test images decide nothing, after the first `tuning_rounds`, on another seed. Beside that, Algorithm 1 and Push–Pull are
+run under the published noise, with the published step and with a tuned one.
 """
 
 from __future__ import annotations

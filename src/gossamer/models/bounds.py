@@ -178,10 +178,8 @@ def reach(
         declare: tuple[Part, ...] = ("declared ", Argument("columns", python="feature ranges"), ", or ")
         raise NotProvable(
             f"nothing bounds the gradients of {name}, so no privacy can be proved: give it ",
-            *(declare if features is None else ()),
-            Argument("clip", "C", python=f"clip=clip_l{norm}(c)"),
-            ".",
-        )
+            *(declare if features is None else ()), Argument("clip", "C", python=f"clip=clip_l{norm}(c)"), ".",
+        )  # fmt: skip
     if not math.isfinite(L):
         return Reach(c, math.inf)
     error = f * size * weights.error + (weights.outputs + 8) * UNIT * c

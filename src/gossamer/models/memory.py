@@ -87,10 +87,8 @@ class Memory:
         if needed.max() > MOST_RECORDS:
             raise GossamerError(
                 f"{needed.max()} records of a learner in one gradient: expected at most 2^25, up to which its rounding "
-                "is proved; use ",
-                Argument("gradient", "latest"),
-                ", or fewer records a round.",
-            )
+                "is proved; use ", Argument("gradient", "latest"), ", or fewer records a round.",
+            )  # fmt: skip
         rows, labels, limits, start = self.rows, self.labels, self.limits, self.start
         self._make_room(np.maximum(2 * self._room, needed))
         for i, count in enumerate(self.filled):

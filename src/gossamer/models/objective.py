@@ -105,9 +105,8 @@ class Objective:
             raise GossamerError(
                 f"F has no minimiser that Newton's method could find (‖θ‖ = {size:.1e}, ‖∇F‖ = {norm:.1e}, "
                 f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use ",
-                Argument("l2", "above 0", python="l2 > 0"),
-                ".",
-            )
+                Argument("l2", "above 0", python="l2 > 0"), ".",
+            )  # fmt: skip
         return theta
 
     def _newton_step(self, theta: Array, gradient: Array) -> Array:

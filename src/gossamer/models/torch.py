@@ -85,11 +85,10 @@ class NeuralNetwork:
         if mixes and clip is not None and clip.per == "record":
             raise GossamerError(
                 f"{name} has BatchNorm, which mixes the records of a batch, and clips each record: use ",
-                Argument("norm", "group", python="GroupNorm"),
-                ", or ",
+                Argument("norm", "group", python="GroupNorm"), ", or ",
                 Argument("clip_per", "round", python=f"clip_l{clip.norm}(c, per='round')"),
                 ", which protects a whole round's batch.",
-            )
+            )  # fmt: skip
 
         if not dtype.is_floating_point:
             requirement = "expected floating-point numbers, such as torch.float32"

@@ -40,11 +40,8 @@ def read_network(source: str, learners: int | None = None) -> Network:
     if learners is not None and network.m != learners:
         raise GossamerError(
             f"the network {source} has {network.m} learners and the run has {learners}: use ",
-            Argument("learners", network.m),
-            ", or another ",
-            Argument("network"),
-            ".",
-        )
+            Argument("learners", network.m), ", or another ", Argument("graph", python="network"), ".",
+        )  # fmt: skip
     return network
 
 

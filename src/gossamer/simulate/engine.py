@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import AnyOf, Argument, BadValue, GossamerError, NotProvable
+from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
@@ -34,7 +34,7 @@ from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import AT_SOURCE, refuse_short_rounds, setting_for
+from gossamer.setting import refuse_short_rounds, setting_for
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
@@ -295,13 +295,9 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         if not new.all():
             raise GossamerError(
                 f"learner {int(new.argmin())} has no new record in round {steps - 1}, which ",
-                Argument("gradient", "latest"),
-                " needs: use fewer ",
-                Argument("steps"),
-                ", or ",
-                Argument("gradient", "history"),
-                ".",
-            )
+                Argument("gradient", "latest"), " needs: use fewer ", Argument("steps"), ", or ",
+                Argument("gradient", "history"), ".",
+            )  # fmt: skip
 
 
 def _check_learners(scales: Schedule | None, m: int) -> None:
