@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import GossamerError
-from gossamer.peers.mixing import all_within
 from gossamer.types import Array
 
 MAGIC, VERSION = b"GSMR", 1
@@ -164,6 +163,8 @@ def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
 
 
 def encoded(vector: Array, dtype: Dtype) -> bytes:
+    from gossamer.peers.mixing import all_within
+
     if dtype == "f4" and not all_within(vector.ravel(), NARROW):
         vector = vector.clip(-NARROW, NARROW)
     return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
@@ -171,6 +172,8 @@ def encoded(vector: Array, dtype: Dtype) -> bytes:
 
 def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
     """The numbers, as they lie in the payload; RefusedError where one is not finite, or as good as that."""
+    from gossamer.peers.mixing import all_within
+
     found: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
     if not all_within(found, FAR):
         raise RefusedError(

@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.report.curves import draw_curves
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = 1
 HISTORY = np.dtype(
