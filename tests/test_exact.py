@@ -11,7 +11,7 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer import GossamerError
-from gossamer.privacy import exact, exact_gaussian, exact_laplace
+from gossamer.privacy import compiled, exact, exact_gaussian, exact_laplace
 from gossamer.simulate.engine import setting_of
 
 N = 200_000
@@ -26,11 +26,11 @@ def integers(draw, count, scale=1.0):
 
 def test_chi_square_against_the_exact_law_on_a_small_grid():
     """The same code with a grid of scale/4 instead of scale/2^40: coarse enough to count every value."""
-    namespace = {**exact.__dict__, "BITS": 2, "RESERVE": 64}
-    namespace["_exponential"] = rebuilt(exact._exponential.py_func, namespace)
+    namespace = {**compiled.__dict__, "BITS": 2, "RESERVE": 64}
+    namespace["exponential"] = rebuilt(compiled.exponential.py_func, namespace)
     words = np.random.default_rng(5).integers(0, 2**64, size=150_000, dtype=np.uint64)
     out = np.zeros((1, 20_000))
-    _, done = rebuilt(exact._laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
+    _, done = rebuilt(compiled.laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
     assert done == 20_000
     values = np.arange(-15, 16)
     law = np.exp(-np.abs(values) / 4) * np.tanh(1 / 8)  # P(k) = (1−q)/(1+q) q^|k|, q = e^(−1/4)

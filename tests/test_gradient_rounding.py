@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.models import Clip, kernels
 from gossamer.models.bounds import LOGISTIC_ERROR, UNIT, mean_error
-from gossamer.models.linear import row_norms
+from gossamer.models.linear import LOGISTIC, row_norms
 from gossamer.records import Batch, FeatureBounds, Table, binary_table, dense_table, features_of
 
 mpmath.mp.dps = 60
@@ -281,7 +281,7 @@ def test_logistic_weights_are_good_to_what_is_claimed_and_within_one():
     for label in (0.0, 1.0):
         weights, bits = margins.copy(), np.empty(len(margins), np.int64)
         labels = np.full(len(margins), label)
-        kernels.to_weights(kernels.LOGISTIC, weights, labels, np.empty(0), bits, bits.view(np.float64))
+        kernels.to_weights(LOGISTIC, weights, labels, np.empty(0), bits, bits.view(np.float64))
         assert (np.abs(weights) <= 1).all()
         for x, w in zip(margins, weights, strict=True):
             worst = max(worst, abs(1 / (1 + mpmath.exp(-mpmath.mpf(float(x)))) - label - mpmath.mpf(float(w))))

@@ -7,30 +7,66 @@ run = gs.simulate(gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.
 run.plot("run.png")
 """
 
-from gossamer import datasets, privacy, streams
-from gossamer.algorithms import (
-    Algorithm,
-    diadsp,
-    dsgd,
-    ldol,
-    ldp_gradient_tracking,
-    push_pull,
-    robust_push_pull,
-    stochastic_subgradient,
-    subgradient_rescaling,
-    tailored_gradient_tracking,
-    wang_basar,
-)
-from gossamer.checks.audit import audit
-from gossamer.checks.conformance import check_algorithm
+import importlib
+from typing import TYPE_CHECKING
+
 from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
-from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
-from gossamer.models.bounds import clip_l1, clip_l2
-from gossamer.networks import Network
-from gossamer.privacy import Gaussian, Laplace
-from gossamer.schedules import decay, geometric
-from gossamer.simulate import Record, simulate
+from gossamer.lazy import import_on_first_use
 from gossamer.version import __version__
+
+if TYPE_CHECKING:
+    from gossamer import datasets, privacy, streams
+    from gossamer.algorithms import (
+        Algorithm,
+        diadsp,
+        dsgd,
+        ldol,
+        ldp_gradient_tracking,
+        push_pull,
+        robust_push_pull,
+        stochastic_subgradient,
+        subgradient_rescaling,
+        tailored_gradient_tracking,
+        wang_basar,
+    )
+    from gossamer.checks.audit import audit
+    from gossamer.checks.conformance import check_algorithm
+    from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
+    from gossamer.models.bounds import clip_l1, clip_l2
+    from gossamer.networks import Network
+    from gossamer.privacy import Gaussian, Laplace
+    from gossamer.schedules import decay, geometric
+    from gossamer.run_record import Record
+    from gossamer.simulate import simulate
+else:
+    # Python gives the name of a package to the package when it is first imported: here `simulate` would no longer be
+    # the function once any module of gossamer.simulate is loaded. So it is imported now, and gives its name back.
+    importlib.import_module("gossamer.simulate")
+    del globals()["simulate"]
+
+    __getattr__ = import_on_first_use(
+        __name__,
+        {
+            "gossamer.algorithms": ["Algorithm", "algorithms"],
+            "gossamer.checks.audit": ["audit"],
+            "gossamer.checks.conformance": ["check_algorithm"],
+            "gossamer.datasets": ["datasets"],
+            "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
+            "gossamer.models.bounds": ["clip_l1", "clip_l2"],
+            "gossamer.networks": ["Network", "networks"],
+            "gossamer.privacy": ["Gaussian", "Laplace", "privacy"],
+            "gossamer.schedules": ["decay", "geometric", "schedules"],
+            "gossamer.simulate.engine": ["simulate"],
+            "gossamer.run_record": ["Record"],
+            "gossamer.streams": ["streams"],
+        },
+        otherwise="gossamer.algorithms",  # every method that is declared there
+    )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Algorithm",

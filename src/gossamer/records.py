@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from gossamer.types import Array, Integers
 
@@ -169,7 +169,7 @@ def features_of(table: Table) -> Any:
     count = (book.first[value + 1] - book.first[value]).ravel()
     ones = book.members[runs(book.first[value].ravel(), count)]
     row = np.repeat(np.repeat(np.arange(len(table)), len(book.offset)), count)
-    return csr_array((np.full(len(row), table.scale), (row, ones)), shape=(len(table), book.columns))
+    return scipy.sparse.csr_array((np.full(len(row), table.scale), (row, ones)), shape=(len(table), book.columns))
 
 
 def dense_rows(table: Table) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from gossamer.checks.finding import ALARM, Finding, within
 from gossamer.checks.worlds import Case
@@ -142,7 +142,7 @@ def freezing(case: Case) -> Iterator[Finding]:
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:
     """E|noise| in units of the scale, to within what chance allows."""
     expected, spread = (1.0, 1.0) if law == "laplace" else (math.sqrt(2 / math.pi), math.sqrt(1 - 2 / math.pi))
-    allowed = -float(ndtri(ALARM / 2)) * spread / math.sqrt(max(x.size, 1))
+    allowed = -float(scipy.special.ndtri(ALARM / 2)) * spread / math.sqrt(max(x.size, 1))
     measured = float(np.abs(x).mean()) if x.size else expected
     return Finding(name, measured / expected, 1.0, abs(measured - expected) <= allowed)
 
@@ -163,5 +163,5 @@ def _independence(name: str, rows: Array, names: Sequence[str]) -> Finding:
     np.fill_diagonal(matrix, 0.0)
     a, b = (int(at) for at in np.unravel_index(int(matrix.argmax()), matrix.shape))
     pairs = len(rows) * (len(rows) - 1) / 2
-    allowed = -float(ndtri(ALARM / pairs / 2)) / math.sqrt(rows.shape[1])
+    allowed = -float(scipy.special.ndtri(ALARM / pairs / 2)) / math.sqrt(rows.shape[1])
     return within(f"correlation of {name}: {names[a]} and {names[b]}", float(matrix[a, b]), allowed, 0.0)

@@ -1,23 +1,71 @@
-"""One command, `gossamer`: a user's mistake gets one sentence and exit code 2, never a traceback."""
+"""One command, `gossamer`: a user's mistake gets one sentence and exit code 2, never a traceback.
+
+A command's module is imported when that command is called: `gossamer --help` is made of the table below.
+"""
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import sys
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
-from gossamer.cli.audit import audit
-from gossamer.cli.budget import budget
-from gossamer.cli.compare import compare
-from gossamer.cli.frontier import frontier
-from gossamer.cli.graph import graph
-from gossamer.cli.peers import peer, peers
-from gossamer.cli.run import run
 from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
+
+
+class Place(NamedTuple):
+    """Where a command is: the module of gossamer.cli that has it by its name, as a function or a typer.Typer."""
+
+    module: str
+    help: str  # what `gossamer --help` says of it: the first sentence of its own help
+
+
+COMMANDS = {
+    "run": Place(
+        "run", "Train one model across learners that only talk to their neighbours, with noise on all they send."
+    ),
+    "graph": Place("graph", "Check a network against Assumption 1 and show how well it mixes."),
+    "budget": Place(
+        "budget", "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run."
+    ),
+    "audit": Place(
+        "audit", "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails."
+    ),
+    "compare": Place(
+        "studies", "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper."
+    ),
+    "frontier": Place(
+        "studies",
+        "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.",
+    ),
+    "peers": Place("peers", "A run of learners that are processes of their own: set up, start, watch, collect."),
+    "peer": Place("peers", "One party's learner."),
+}
+
+
+class CommandToImport(TyperCommand):
+    """A command of the table, known by its name and one line; to be called it is imported, and steps back."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        return imported_command(str(self.name)).make_context(info_name, args, parent, **extra)
+
+
+def imported_command(name: str) -> Any:
+    """The command itself, as the parser knows it."""
+    command = getattr(importlib.import_module(f"gossamer.cli.{COMMANDS[name].module}"), name)
+    alone = typer.Typer(rich_markup_mode=None)
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name, no_args_is_help=True)
+    else:
+        alone.command(name)(command)
+    return typer.main.get_group(alone).commands[name]
+
 
 app = typer.Typer(
     help="Private learning without a centre: parties that do not trust each other train one model over one-way links.",
@@ -26,14 +74,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(run)
-app.command()(graph)
-app.command()(budget)
-app.command()(audit)
-app.command()(compare)
-app.command()(frontier)
-app.add_typer(peers, name="peers", no_args_is_help=True)
-app.add_typer(peer, name="peer", no_args_is_help=True)
+for _name, _place in COMMANDS.items():
+    app.command(_name, help=_place.help, cls=CommandToImport)(lambda: None)
 
 
 def _version(wanted: bool) -> None:
@@ -57,39 +99,41 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that lacks ε still gets its table
     try:
         sys.exit(app(standalone_mode=False))
-    except GossamerError as error:
-        _fail(error.said(in_command))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("Stopped before anything was run.", err=True)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError:
-        _fail("this does not fit into memory: use fewer learners, records or categories.")
-    except OSError as error:  # such as a full disk behind standard output
-        _fail(f"{error.filename or 'output'} cannot be written ({error.strerror}).")
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's usage errors; their class is not public
-            raise
-        if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(error.format_message())
+        if type(error).__name__ == "NoArgsIsHelpError":  # typer's errors; their classes are not public
+            typer.echo(error.format_message())  # type: ignore[attr-defined]
             sys.exit(2)
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        typer.echo(f"gossamer: {sentence}", err=True)
+        sys.exit(2)
+
+
+def sentence_of(error: Exception) -> str | None:
+    """What a user is told of a mistake; None where the mistake is ours, and gets a traceback."""
+    if isinstance(error, GossamerError):
+        return error.said(in_command)
+    if isinstance(error, MemoryError):
+        return "this does not fit into memory: use fewer learners, records or categories."
+    if isinstance(error, OSError):  # such as a full disk behind standard output
+        return f"{error.filename or 'output'} cannot be written ({error.strerror})."
+    if hasattr(error, "format_message"):  # an option or a command that there is not
         says = error.format_message().replace("Value error, ", "").rstrip(".")
-        _fail(f"{says}; see gossamer {_command()}--help.")
+        return f"{says}; see {_called()} --help."
+    return None
 
 
-def _command() -> str:
-    known = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    rooms = {group.name: group.typer_instance for group in app.registered_groups}
-    first = next(iter(sys.argv[1:2]), "")
-    room = rooms.get(first)
-    if room is not None:
-        inner = [command.name for command in room.registered_commands]
-        return " ".join([first, *(word for word in sys.argv[2:3] if word in inner), ""])
-    return f"{first} " if first in known else ""
-
-
-def _fail(sentence: str) -> None:
-    typer.echo(f"gossamer: {sentence}", err=True)
-    sys.exit(2)
+def _called() -> str:
+    """The command that was called, such as `gossamer peers init`; not all of typer's errors know it."""
+    first, second = [*sys.argv[1:3], "", ""][:2]
+    if first not in COMMANDS:
+        return "gossamer"
+    commands_in_it = getattr(imported_command(first), "commands", {})
+    return " ".join(["gossamer", first, *([second] if second in commands_in_it else [])])

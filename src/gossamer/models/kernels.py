@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-LOGISTIC, SQUARED = 0, 1
+from gossamer.models.linear import SQUARED
+
 CHUNK = 1024  # records whose margins stay in the first-level cache
 
 LOG2_E = 1.4426950408889634

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
 
 from gossamer.errors import Argument, BadValue, GossamerError
-from gossamer.models import kernels
 from gossamer.models.bounds import (
     LARGEST,
     LOGISTIC_ERROR,
@@ -37,6 +36,8 @@ from gossamer.models.bounds import (
 from gossamer.models.memory import Gradient, Memory
 from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, Integers
+
+LOGISTIC, SQUARED = 0, 1  # kinds of loss, as the kernels know them
 
 
 class Model(Protocol):
@@ -87,11 +88,11 @@ class LogisticRegression:
         return value
 
     def weights(self, margins: Array, labels: Array) -> Array:
-        value: Array = expit(margins) - labels[:, None, None]
+        value: Array = scipy.special.expit(margins) - labels[:, None, None]
         return value
 
     def curve(self, margins: Array, moved: Array) -> Array:
-        p = expit(margins)
+        p = scipy.special.expit(margins)
         value: Array = p * (1 - p) * moved
         return value
 
@@ -111,7 +112,7 @@ class LogisticRegression:
         return reach(weights, features, self.clip, norm, "LogisticRegression", columns, records)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
-        return _memory(self, table, keep, room, kind=kernels.LOGISTIC)
+        return _memory(self, table, keep, room, kind=LOGISTIC)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class RidgeRegression:
         return reach(weights, features, self.clip, norm, "RidgeRegression", columns, records)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
-        return _memory(self, table, keep, room, kind=kernels.SQUARED)
+        return _memory(self, table, keep, room, kind=SQUARED)
 
 
 @dataclass(frozen=True)
@@ -184,16 +185,16 @@ class SoftmaxRegression:
 
     def losses(self, margins: Array, labels: Array) -> Array:
         own = np.take_along_axis(margins, labels.astype(int)[:, None, None], axis=2)[..., 0]
-        value: Array = logsumexp(margins, axis=2) - own
+        value: Array = scipy.special.logsumexp(margins, axis=2) - own
         return value
 
     def weights(self, margins: Array, labels: Array) -> Array:
-        value: Array = softmax(margins, axis=2)
+        value: Array = scipy.special.softmax(margins, axis=2)
         value[np.arange(len(labels)), :, labels.astype(int)] -= 1
         return value
 
     def curve(self, margins: Array, moved: Array) -> Array:
-        p = softmax(margins, axis=2)
+        p = scipy.special.softmax(margins, axis=2)
         value: Array = p * (moved - (p * moved).sum(axis=2, keepdims=True))
         return value
 
@@ -220,6 +221,8 @@ class SoftmaxRegression:
 
 def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
     """A memory whose gradient is the kernel for this kind of rows; `kind` None is softmax."""
+    from gossamer.models import kernels
+
     if table.classes:  # whatever the records hold, a model is refused or not
         model.check_labels(np.arange(float(table.classes)))
         _check_declared(table)

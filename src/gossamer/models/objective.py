@@ -6,8 +6,7 @@ import math
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator, cg
+import scipy
 
 from gossamer.errors import Argument, GossamerError
 from gossamer.models.linear import Model
@@ -82,7 +81,7 @@ class Objective:
         A small gradient alone is not enough: on separable classes without a ridge it fades as θ runs off to infinity,
         while Newton's step stays long. Where that is so there is no minimiser, and we say so.
         """
-        found = minimize(
+        found = scipy.optimize.minimize(
             self.value,
             np.zeros(self.size),
             jac=self.gradient,
@@ -111,6 +110,8 @@ class Objective:
 
     def _newton_step(self, theta: Array, gradient: Array) -> Array:
         """−∇²F⁻¹∇F."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
         shape = (self.size, self.size)
         hessian: LinearOperator = LinearOperator(shape, lambda v: self.hessian_times(theta, v), dtype=float)
         step, _ = cg(hessian, -gradient, rtol=1e-6, maxiter=10 * self.size)

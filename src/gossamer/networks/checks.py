@@ -15,15 +15,14 @@ which Lemma 1 is false, so we check the original.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+import scipy
 
 from gossamer.errors import AnyOf, Argument, GossamerError
 
 SUM_TOLERANCE = 1e-9
 
 
-def check_assumption_1(R: csr_array, C: csr_array) -> None:
+def check_assumption_1(R: scipy.sparse.csr_array, C: scipy.sparse.csr_array) -> None:
     for name, M in (("R", R), ("C", C)):
         _check_entries(name, M)
         _check_sums(name, M)
@@ -32,7 +31,7 @@ def check_assumption_1(R: csr_array, C: csr_array) -> None:
     _check_spanning_tree(C)
 
 
-def _check_entries(name: str, M: csr_array) -> None:
+def _check_entries(name: str, M: scipy.sparse.csr_array) -> None:
     entries = M.tocoo()
     row, column, value = entries.coords[0], entries.coords[1], entries.data
     for bad, what in (
@@ -47,7 +46,7 @@ def _check_entries(name: str, M: csr_array) -> None:
             )
 
 
-def _check_sums(name: str, M: csr_array) -> None:
+def _check_sums(name: str, M: scipy.sparse.csr_array) -> None:
     axis, line = (1, "row") if name == "R" else (0, "column")
     sums = np.asarray(M.sum(axis=axis)).ravel()
     off = np.abs(sums) / np.maximum(np.asarray(abs(M).sum(axis=axis)).ravel(), 1e-300)  # relative to the line's weights
@@ -63,7 +62,7 @@ def _check_sums(name: str, M: csr_array) -> None:
         )
 
 
-def _check_diagonal(name: str, M: csr_array) -> None:
+def _check_diagonal(name: str, M: scipy.sparse.csr_array) -> None:
     diagonal = M.diagonal()
     verb, side = ("receives", "in") if name == "R" else ("pushes", "out")
     worst = int(diagonal.argmin())
@@ -83,17 +82,19 @@ def _check_diagonal(name: str, M: csr_array) -> None:
         )
 
 
-def _degree(name: str, M: csr_array, learner: int) -> int:
+def _degree(name: str, M: scipy.sparse.csr_array, learner: int) -> int:
     entries = M.tocoo()
     line, across = (entries.coords[0], entries.coords[1]) if name == "R" else (entries.coords[1], entries.coords[0])
     return int(((line == learner) & (across != learner) & (entries.data > 0)).sum())
 
 
-def _check_strongly_connected(R: csr_array) -> None:
+def _check_strongly_connected(R: scipy.sparse.csr_array) -> None:
+    from scipy.sparse.csgraph import breadth_first_order
+
     sends = _links(R)
     for graph, cannot, edge in (
         (sends, "cannot be reached from learner 0", "0→{}"),
-        (csr_array(sends.T), "cannot reach learner 0", "{}→0"),
+        (scipy.sparse.csr_array(sends.T), "cannot reach learner 0", "{}→0"),
     ):
         reached = breadth_first_order(graph, 0, return_predecessors=False)
         if len(reached) < R.shape[0]:
@@ -103,7 +104,9 @@ def _check_strongly_connected(R: csr_array) -> None:
             )
 
 
-def _check_spanning_tree(C: csr_array) -> None:
+def _check_spanning_tree(C: scipy.sparse.csr_array) -> None:
+    from scipy.sparse.csgraph import connected_components
+
     links = _links(C)
     count, part = connected_components(links, directed=True, connection="strong")
     pairs = links.tocoo()
@@ -118,8 +121,10 @@ def _check_spanning_tree(C: csr_array) -> None:
         )
 
 
-def _links(M: csr_array) -> csr_array:
+def _links(M: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """The graph sender→receiver: entry (j, i) where i receives from j."""
     links = M.T.tocoo()
     keep = (links.data > 0) & (links.coords[0] != links.coords[1])
-    return csr_array((np.ones(int(keep.sum())), (links.coords[0][keep], links.coords[1][keep])), shape=links.shape)
+    return scipy.sparse.csr_array(
+        (np.ones(int(keep.sum())), (links.coords[0][keep], links.coords[1][keep])), shape=links.shape
+    )

@@ -9,22 +9,24 @@ D    c · diag(u) R, u the Perron vector of I+R: rows add to 0 because R's do, c
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+import scipy
 
 from gossamer.types import Array
 
 
-def metropolis(R: csr_array, C: csr_array) -> csr_array:
-    links = csr_array(((R + R.T + C + C.T) > 0).astype(float))
-    links = (links - diags_array(links.diagonal())).tocoo()
+def metropolis(R: scipy.sparse.csr_array, C: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    links = scipy.sparse.csr_array(((R + R.T + C + C.T) > 0).astype(float))
+    links = (links - scipy.sparse.diags_array(links.diagonal())).tocoo()
     row, column = links.coords[0][links.data > 0], links.coords[1][links.data > 0]
     degree = np.bincount(row, minlength=R.shape[0])
     weight = 1.0 / (1 + np.maximum(degree[row], degree[column]))
-    off = csr_array((weight, (row, column)), shape=R.shape)
-    return csr_array(off - diags_array(np.asarray(off.sum(axis=1)).ravel()))
+    off = scipy.sparse.csr_array((weight, (row, column)), shape=R.shape)
+    return scipy.sparse.csr_array(off - scipy.sparse.diags_array(np.asarray(off.sum(axis=1)).ravel()))
 
 
-def balanced(R: csr_array, u: Array) -> csr_array:
+def balanced(R: scipy.sparse.csr_array, u: Array) -> scipy.sparse.csr_array:
     busiest = np.abs(R.diagonal())
-    scaled: csr_array = csr_array(diags_array(u * busiest.max() / (u * busiest).max()) @ R)
+    scaled: scipy.sparse.csr_array = scipy.sparse.csr_array(
+        scipy.sparse.diags_array(u * busiest.max() / (u * busiest).max()) @ R
+    )
     return scaled

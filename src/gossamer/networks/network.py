@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
-from scipy.sparse import coo_array, csr_array, diags_array, issparse
+import scipy
 
 from gossamer.errors import AnyOf, Argument, BadValue, GossamerError
 from gossamer.networks import families, mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
 from gossamer.types import Array, Integers, Matrix, Rows
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
 
@@ -32,13 +34,13 @@ class Network:
 
     def __init__(self, R: Any, C: Any | None = None) -> None:
         pull = _square("R", R)
-        push = _square("C", C) if C is not None else csr_array(pull.T)
+        push = _square("C", C) if C is not None else scipy.sparse.csr_array(pull.T)
         if pull.shape != push.shape:
             raise GossamerError(
                 f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m."
             )
         check_assumption_1(pull, push)
-        self._laplacians: dict[Matrix, csr_array] = {"R": pull, "C": push}
+        self._laplacians: dict[Matrix, scipy.sparse.csr_array] = {"R": pull, "C": push}
         self._R, self._C = pull, push
         self._own_weights: Array | None = None
 
@@ -57,11 +59,11 @@ class Network:
         `edges` carry R; C is Rᵀ, which uses every link in both directions, unless `C_edges` gives it links of its own.
         """
         pull = _off_diagonal(m, edges, weight)
-        R = pull - diags_array(np.asarray(pull.sum(axis=1)).ravel())
+        R = pull - scipy.sparse.diags_array(np.asarray(pull.sum(axis=1)).ravel())
         if C_edges is None:
             return cls(R)
         push = _off_diagonal(m, C_edges, weight)
-        return cls(R, push - diags_array(np.asarray(push.sum(axis=0)).ravel()))
+        return cls(R, push - scipy.sparse.diags_array(np.asarray(push.sum(axis=0)).ravel()))
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph[Any], weight: float = 0.25) -> Network:
@@ -138,7 +140,7 @@ class Network:
         links = {(j, i) for j, i, _ in [*self.edges("R"), *self.edges("C")]}
         return sum((i, j) not in links for j, i in links)
 
-    def _laplacian(self, over: Matrix) -> csr_array:
+    def _laplacian(self, over: Matrix) -> scipy.sparse.csr_array:
         if over not in self._laplacians:
             made = mixing.metropolis(self._R, self._C) if over == "W" else mixing.balanced(self._R, self.perron)
             self._laplacians[over] = made
@@ -176,6 +178,8 @@ class Network:
         ]
 
     def to_networkx(self, over: Matrix = "R") -> nx.DiGraph[int]:
+        import networkx as nx
+
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(self.m))
         graph.add_weighted_edges_from(self.edges(over))
@@ -199,7 +203,7 @@ class Network:
     def off_diagonal(self, over: Matrix) -> Any:
         """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many."""
         M = self._laplacian(over)
-        return _frozen(csr_array(M - diags_array(M.diagonal())))
+        return _frozen(scipy.sparse.csr_array(M - scipy.sparse.diags_array(M.diagonal())))
 
     def __repr__(self) -> str:
         return f"Network(m={self.m}, links={len(self.edges())})"
@@ -210,19 +214,19 @@ def _check_size(m: int) -> None:
         raise GossamerError(f"a network of {m} learners: expected at least 2, one alone has nobody to learn with.")
 
 
-def _square(name: str, M: Any) -> csr_array:
+def _square(name: str, M: Any) -> scipy.sparse.csr_array:
     try:
-        given: Any = M.astype(float) if issparse(M) else np.asarray(M, dtype=float)  # type: ignore[attr-defined]
+        given: Any = M.astype(float) if scipy.sparse.issparse(M) else np.asarray(M, dtype=float)  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
         raise GossamerError(f"{name} is not a matrix of numbers ({error}): give an (m, m) array.") from None
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise GossamerError(f"{name} has shape {given.shape}, expected (m, m): give one row and column per learner.")
     _check_size(given.shape[0])
-    matrix: csr_array = csr_array(given)
+    matrix: scipy.sparse.csr_array = scipy.sparse.csr_array(given)
     return matrix
 
 
-def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
+def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> scipy.sparse.csr_array:
     _check_size(m)
     seen: dict[tuple[int, int], float] = {}
     for edge in edges:
@@ -255,10 +259,10 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> csr_array:
     if not seen:
         raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")
     senders, receivers = np.array(list(seen)).T
-    return csr_array(coo_array((list(seen.values()), (receivers, senders)), shape=(m, m)))
+    return scipy.sparse.csr_array(scipy.sparse.coo_array((list(seen.values()), (receivers, senders)), shape=(m, m)))
 
 
-def _frozen(M: csr_array) -> Any:
+def _frozen(M: scipy.sparse.csr_array) -> Any:
     if M.shape[0] > DENSE_UP_TO:
         for part in (M.data, M.indices, M.indptr):
             part.setflags(write=False)

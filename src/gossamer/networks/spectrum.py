@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, diags_array, eye_array
-from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
+import scipy
 
 from gossamer.errors import GossamerError
 from gossamer.types import Array
@@ -16,13 +15,17 @@ from gossamer.types import Array
 DENSE_UP_TO = 1024  # below this, dense linear algebra is faster and surer than Arnoldi iterations
 
 
-def perron(R: csr_array) -> Array:
+def perron(R: scipy.sparse.csr_array) -> Array:
     """The left eigenvector u of I+R for eigenvalue 1, uᵀ1 = m (Lemma 1)."""
     m = R.shape[0]
     if m <= DENSE_UP_TO:
         u = _stationary(R.toarray())
     else:  # with u_m = 1 the others solve a system whose matrix is a nonsingular M-matrix
-        u = np.append(splu(csc_array(-R.T)[:-1, :-1].tocsc()).solve(R.T.tocsr()[:-1, [-1]].toarray().ravel()), 1.0)
+        from scipy.sparse.linalg import splu
+
+        u = np.append(
+            splu(scipy.sparse.csc_array(-R.T)[:-1, :-1].tocsc()).solve(R.T.tocsr()[:-1, [-1]].toarray().ravel()), 1.0
+        )
     return np.asarray(u * (m / u.sum()), dtype=float)
 
 
@@ -41,13 +44,15 @@ def _stationary(R: Array) -> Array:
     return u
 
 
-def spectral_gap(R: csr_array) -> float:
+def spectral_gap(R: scipy.sparse.csr_array) -> float:
     """1 − |λ₂(I+R)|: the share of disagreement that one round of mixing removes in the long run."""
     m = R.shape[0]
     values: Any = None
     if m > DENSE_UP_TO:
+        from scipy.sparse.linalg import ArpackNoConvergence, eigs
+
         with contextlib.suppress(ArpackNoConvergence):  # eigenvalues crowd near 1, as on a long ring
-            P, start = R + eye_array(m), np.linspace(1, 2, m)
+            P, start = R + scipy.sparse.eye_array(m), np.linspace(1, 2, m)
             values = eigs(P, k=2, which="LM", v0=start, return_eigenvectors=False, tol=1e-10, maxiter=200)
     if values is None:
         if m > 4096:
@@ -56,7 +61,7 @@ def spectral_gap(R: csr_array) -> float:
     return max(0.0, float(1 - np.sort(np.abs(values))[-2]))
 
 
-def settling_round(R: csr_array) -> float:
+def settling_round(R: scipy.sparse.csr_array) -> float:
     """The first round t at which the rows of (I+R)^t agree to within 2^-48, relatively; ∞ where that costs too much.
 
     The spread of a column of (I+R)^t never grows with t (each row of I+R is an average), so from this round on
@@ -81,12 +86,12 @@ def settling_round(R: csr_array) -> float:
     return exponent + 1
 
 
-def diagonal_of_powers(R: csr_array, steps: int) -> Array:
+def diagonal_of_powers(R: scipy.sparse.csr_array, steps: int) -> Array:
     """(steps + 1, m): the diagonal of (I+R)^t for t = 0 … steps."""
     m = R.shape[0]
     power, found = np.eye(m), np.empty((steps + 1, m))
     keeps = 1 + R.diagonal()[:, None]
-    off = csr_array(R - diags_array(R.diagonal()))
+    off = scipy.sparse.csr_array(R - scipy.sparse.diags_array(R.diagonal()))
     for t in range(steps + 1):
         found[t] = power.diagonal()
         power = keeps * power + off @ power  # as a learner computes z, (9): where 1 + R_ii is small, (I + R) z is not

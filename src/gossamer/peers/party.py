@@ -23,7 +23,6 @@ from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
-from gossamer.peers.mixing import add_scaled
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, split_vector
 from gossamer.privacy import Boundary
@@ -286,6 +285,8 @@ class Party:
 
     def advance(self) -> int:
         """Take the step of a round for which all has come, and commit the next; returns the round that was used."""
+        from gossamer.peers.mixing import add_scaled
+
         if not self.ready:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})

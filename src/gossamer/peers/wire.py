@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import GossamerError
-from gossamer.peers.mixing import all_within
 from gossamer.types import Array
 
 MAGIC, VERSION = b"GSMR", 1
@@ -168,6 +167,8 @@ def split_vector(round_: int, channel: str, payload: bytes) -> list[Frame]:
 
 def encode(vector: Array, dtype: Dtype) -> bytes:
     """The numbers as they travel; what float32 has no number for is cut off at its largest."""
+    from gossamer.peers.mixing import all_within
+
     if dtype == "f4" and not all_within(vector.ravel(), NARROW):
         vector = vector.clip(-NARROW, NARROW)
     return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
@@ -175,6 +176,8 @@ def encode(vector: Array, dtype: Dtype) -> bytes:
 
 def decode(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
     """The numbers, as they lie in the payload; RefusedError where one is not finite, or not below FAR."""
+    from gossamer.peers.mixing import all_within
+
     vector: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
     if not all_within(vector, FAR):
         raise RefusedError(

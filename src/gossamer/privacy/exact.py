@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numba import njit, uint64
 from numpy.typing import NDArray
 
 from gossamer.errors import GossamerError
@@ -97,104 +96,21 @@ _keystream = Keystream()
 os.register_at_fork(after_in_child=_keystream.forget)
 
 
-@njit(cache=True, nogil=True)
-def _exponential(words, at):  # type: ignore[no-untyped-def]
-    """(integer part, first 64 bits of the fraction, next unused word) of an Exp(1) variate."""
-    whole = uint64(0)
-    while True:
-        first = words[at]
-        previous = first
-        at += 1
-        odd = True
-        while True:
-            word = words[at]
-            at += 1
-            if word > previous:
-                break
-            if word == previous:  # probability 2^-64: look at further bits of both
-                while words[at] == words[at + 1]:
-                    at += 2
-                at += 2
-                if words[at - 1] > words[at - 2]:
-                    break
-            previous = word
-            odd = not odd
-        if odd:
-            return whole, first, at
-        whole += uint64(1)
-
-
-@njit(cache=True, nogil=True)
-def _laplace(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
-    end, n = len(words) - RESERVE // 2, values.shape[1]
-    signs, left = uint64(0), 0
-    row, column = divmod(done, n)
-    while done < values.size and at < end:
-        whole, fraction, at = _exponential(words, at)
-        size = np.int64((whole << uint64(BITS)) | (fraction >> uint64(64 - BITS)))
-        if left == 0:
-            signs, left = words[at], 64
-            at += 1
-        negative = signs & uint64(1)
-        signs >>= uint64(1)
-        left -= 1
-        if negative and size == 0:
-            continue
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + (-size if negative else size)) * grid[row]
-        done += 1
-        column += 1
-        if column == n:
-            row, column = row + 1, 0
-    return at, done
-
-
-@njit(cache=True, nogil=True)
-def _gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
-    end, n = len(words) - RESERVE // 2, values.shape[1]
-    low32, one = uint64(0xFFFFFFFF), uint64(1) << uint64(BITS)
-    while done < values.size and at < end:
-        whole, fraction, at = _exponential(words, at)
-        size = (whole << uint64(BITS)) | (fraction >> uint64(64 - BITS))
-        negative = words[at] & uint64(1)
-        at += 1
-        if negative and size == 0:
-            continue
-        apart = size - one if size > one else one - size
-        # apart² in 128 bits, as high · 2^64 + low
-        a, b = apart >> uint64(32), apart & low32
-        cross, low = a * b, b * b
-        high, shifted = a * a + (cross >> uint64(31)), cross << uint64(33)
-        low += shifted
-        if low < shifted:
-            high += uint64(1)
-        # γ = apart² / 2^81: integer part, and the first 64 bits of the fraction
-        gamma_whole = high >> uint64(17)
-        gamma_fraction = (high << uint64(47)) | (low >> uint64(17))
-        e_whole, e_fraction, at = _exponential(words, at)
-        if e_whole < gamma_whole or (e_whole == gamma_whole and e_fraction < gamma_fraction):
-            continue
-        if e_whole == gamma_whole and e_fraction == gamma_fraction:  # probability 2^-64: the last 17 bits
-            at += 1
-            if words[at - 1] < low << uint64(47):
-                continue
-        row, column = divmod(done, n)
-        noise = -np.int64(size) if negative else np.int64(size)
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + noise) * grid[row]
-        done += 1
-    return at, done
-
-
 def exact_laplace(values: Any, scale: Any) -> Any:
     """`values` plus exact Laplace noise, on the grid scale/2^40; `scale` is a number or broadcasts against `values`.
 
     Takes arrays and torch tensors; on a GPU it is drawn there (gossamer.privacy.tensors).
     """
-    return _released(values, scale, _laplace)
+    from gossamer.privacy.compiled import laplace
+
+    return _released(values, scale, laplace)
 
 
 def exact_gaussian(values: Any, scale: Any) -> Any:
     """`values` plus exact Gaussian noise of standard deviation `scale`, on the grid scale/2^40; see exact_laplace."""
-    return _released(values, scale, _gaussian)
+    from gossamer.privacy.compiled import gaussian
+
+    return _released(values, scale, gaussian)
 
 
 def _released(values: Any, scale: Any, kernel: Any) -> Any:
@@ -202,7 +118,7 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
         if values.device.type == "cpu":  # twenty times as fast as tensor operations
             return values.new_tensor(_released(values.detach().double().numpy(), np.asarray(scale), kernel))
         tensors = importlib.import_module("gossamer.privacy.tensors")
-        return tensors.released(values, scale, "laplace" if kernel is _laplace else "gaussian", LARGEST, SMALLEST)
+        return tensors.released(values, scale, kernel.__name__, LARGEST, SMALLEST)
     given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
     if not (np.isfinite(size).all() and (size > SMALLEST).all()):
         raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above {SMALLEST:g}.")

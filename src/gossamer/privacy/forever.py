@@ -25,9 +25,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import solve_discrete_lyapunov
+import scipy
 
-from gossamer.privacy.recursion import GradientBound, charges, costs_to_go, sensitivities
+from gossamer.privacy.recursion import GradientBound, charges, sensitivities
 from gossamer.types import Array, Dynamics
 
 
@@ -104,6 +104,8 @@ def _latest(
     initial: Array,
     exponent: Array,
 ) -> float:
+    from gossamer.privacy.compiled import costs_to_go
+
     assert dynamics.v is not None
     T, top = len(part.b), float(exponent.max())
     if top > dynamics.v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
@@ -115,7 +117,7 @@ def _latest(
     d = len(M)
     last = np.zeros((d + 1, d + 1))
     if squared:
-        last[:d, :d] = (T + 1) ** (2 * top) * solve_discrete_lyapunov(g * M.T, np.diag(w**2))
+        last[:d, :d] = (T + 1) ** (2 * top) * scipy.linalg.solve_discrete_lyapunov(g * M.T, np.diag(w**2))
     else:
         last[d, :d] = (T + 1) ** top * np.linalg.solve(np.eye(d) - g * M.T, w)
     impulse = 2 * bound.c / bound.records

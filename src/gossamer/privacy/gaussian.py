@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
+import scipy
 
 
 def delta_of(epsilon: float, mu: float) -> float:
     """The smallest δ at which a mechanism with sensitivity/σ = μ is (ε, δ)-private."""
     if mu == 0:
         return 0.0
+    log_ndtr = scipy.special.log_ndtr
     return float(
         math.exp(log_ndtr(mu / 2 - epsilon / mu)) - math.exp(min(epsilon + log_ndtr(-mu / 2 - epsilon / mu), 0))
     )
@@ -43,7 +43,10 @@ def epsilon_exact(mu: float, delta: float) -> float:
         high *= 2
         if not math.isfinite(high):
             return math.inf
-    return float(brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)) * (1 + 1e-9) + 1e-11
+    return (
+        float(scipy.optimize.brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)) * (1 + 1e-9)
+        + 1e-11
+    )
 
 
 def epsilon_zcdp(mu: float, delta: float) -> float:
@@ -57,7 +60,9 @@ def epsilon_zcdp(mu: float, delta: float) -> float:
         alpha = 1 + math.exp(log_excess)
         return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
 
-    return max(0.0, float(minimize_scalar(at, bounds=(-12, 25), method="bounded", options={"xatol": 1e-10}).fun))
+    return max(
+        0.0, float(scipy.optimize.minimize_scalar(at, bounds=(-12, 25), method="bounded", options={"xatol": 1e-10}).fun)
+    )
 
 
 def mu_for(epsilon: float, delta: float) -> float:

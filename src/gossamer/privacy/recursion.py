@@ -35,7 +35,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gossamer.types import Array, Dynamics
 
@@ -66,33 +65,6 @@ def no_slack(dynamics: Dynamics) -> Slack:
     return Slack(np.zeros(len(dynamics.b)), np.zeros(dynamics.b.shape))
 
 
-def _compiled(function: Any) -> Any:
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
-
-
-@_compiled
-def _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x, after):  # type: ignore[no-untyped-def]
-    """after ← A_t x + b_t G_t + h_t, for a record replaced in round k ≤ t."""
-    d, delta = len(x), x[point]
-    moved = min(L * delta + blur[t], 2.0 * c) if delta > 0 else 0.0
-    share = 1.0 / (min(t + 1.0, window) * N) if t < k + window else 0.0
-    G = share * 2.0 * c + (1.0 - share) * moved + ridge * delta
-    for i in range(d):
-        total = b[t, i] * G + extra[t, i]
-        for j in range(d):
-            if A[t, i, j] > 0:
-                total += A[t, i, j] * x[j]
-        after[i] = total if total == total else np.inf  # an overflow proves nothing
-
-
-@_compiled
-def _forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x):  # type: ignore[no-untyped-def]
-    """Fill x[t] for t = 0 … T with the bounds of a record replaced in round k."""
-    x[: k + 1] = 0.0
-    for t in range(k, len(b)):
-        _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[t], x[t + 1])
-
-
 def _arguments(dynamics: Dynamics, bound: GradientBound, window: float) -> tuple[Any, ...]:
     numbers = (float(bound.c), float(bound.L), float(bound.ridge), float(bound.records), float(window))
     return (np.ascontiguousarray(dynamics.A), np.ascontiguousarray(dynamics.b), dynamics.point, *numbers)
@@ -102,9 +74,11 @@ def sensitivities(
     dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None
 ) -> Array:
     """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k."""
+    from gossamer.privacy.compiled import forward
+
     T, d = dynamics.b.shape
     x = np.zeros((T + 1, d))
-    _forward(*_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x)
+    forward(*_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x)
     return x[:-1]
 
 
@@ -137,6 +111,8 @@ def worst_case(
 def _worst_of_all(
     dynamics: Dynamics, bound: GradientBound, weights: Array, window: float, squared: bool, slack: Slack
 ) -> float:
+    from gossamer.privacy.compiled import bounds_from, costs_to_go
+
     T, d = dynamics.b.shape
     arguments = _arguments(dynamics, bound, window)
     forms = [
@@ -148,10 +124,10 @@ def _worst_of_all(
     costs, best, work, ahead = np.full(T, math.inf), 0.0, 0, 1
     while len(still) and work < MOST_STEPS:
         work += int(np.minimum(ahead, T - still).sum()) + T
-        bounds = _bounds_from(*arguments, still, ahead, stack)
+        bounds = bounds_from(*arguments, still, ahead, stack)
         costs[still] = np.minimum(costs[still], np.where(np.isnan(bounds), math.inf, bounds))
         top = int(costs.argmax())
-        exact = _bounds_from(*arguments, np.array([top]), T, stack)
+        exact = bounds_from(*arguments, np.array([top]), T, stack)
         costs[top] = math.inf if math.isnan(exact[0]) else float(exact[0])
         best = max(best, costs[top])
         still = still[costs[still] > best * CLOSE]
@@ -169,47 +145,6 @@ def _linear_bounds(bound: GradientBound, window: float, blur: Array) -> list[tup
     return [(bound.L + bound.ridge, blur + direct), capped]
 
 
-@_compiled
-def _bounds_from(A, b, point, c, L, ridge, N, window, blur, extra, weights, squared, ks, ahead, forms):  # type: ignore[no-untyped-def]
-    """For every k an upper bound of its cost: the recursion for `ahead` rounds, and then the least of the forms.
-
-    Where that reaches T it is the cost itself.
-    """
-    T, d = b.shape
-    bounds = np.zeros(len(ks))
-    x, after = np.zeros(d + 1), np.zeros(d + 1)
-    for at in range(len(ks)):
-        k = ks[at]
-        x[:] = 0.0
-        cost, end = 0.0, min(k + ahead, T)
-        for t in range(k, end):
-            for i in range(d):
-                if weights[t, i] > 0:
-                    cost += (x[i] * weights[t, i]) ** 2 if squared else x[i] * weights[t, i]
-            _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[:d], after[:d])
-            x[:d] = after[:d]
-        x[d] = 1.0
-        least = 0.0 if end == T else np.inf
-        for form in range(len(forms) if end < T else 0):
-            rest = _cost_to_go(forms[form, end], x, squared)
-            if rest < least:
-                least = rest
-        bounds[at] = cost + least
-    return bounds
-
-
-@_compiled
-def _cost_to_go(P, x, squared):  # type: ignore[no-untyped-def]
-    d, total = len(x) - 1, 0.0
-    for i in range(d + 1):
-        if squared:
-            for j in range(d + 1):
-                total += x[i] * P[i, j] * x[j]
-        else:
-            total += P[d, i] * x[i]
-    return total
-
-
 def losses_by_lag(
     dynamics: Dynamics, bound: GradientBound, weights: Array, window: float, slack: Slack | None = None
 ) -> Array:
@@ -217,48 +152,8 @@ def losses_by_lag(
 
     Whatever k is, its losses are no larger, element by element, than these.
     """
+    from gossamer.privacy import compiled
+
     arguments = (*_arguments(dynamics, bound, window), *(slack or no_slack(dynamics)), weights)
-    largest: Array = _losses_by_lag(*arguments)
+    largest: Array = compiled.losses_by_lag(*arguments)
     return largest
-
-
-@_compiled
-def _losses_by_lag(A, b, point, c, L, ridge, N, window, blur, extra, weights):  # type: ignore[no-untyped-def]
-    T, d = b.shape
-    x, largest = np.zeros((T + 1, d)), np.zeros((T, d))
-    for k in range(T):
-        _forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x)
-        for t in range(k, T):
-            for i in range(d):
-                largest[t - k, i] = max(largest[t - k, i], x[t, i] * weights[t, i])
-    return largest
-
-
-@_compiled
-def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  # type: ignore[no-untyped-def]
-    """(T+1, d+1, d+1): forms P_t of (x, 1) that bound the cost of rounds t, t+1, … where G_t = slope·δ + constant_t.
-
-    They are quadratic where costs are squares, and otherwise linear, P_t[d] · (x, 1), in their last row alone:
-    P_t = charge_t + P_{t+1} ∘ (one step), from P_T = `last`.
-    """
-    T, d = b.shape
-    P = np.zeros((T + 1, d + 1, d + 1))
-    P[T] = last
-    step = np.zeros((d + 1, d + 1))
-    for t in range(T - 1, -1, -1):
-        step[:] = 0.0
-        step[d, d] = 1.0
-        for i in range(d):
-            step[i, d] = b[t, i] * constant[t] + extra[t, i]
-            for j in range(d):
-                step[i, j] = A[t, i, j]
-            step[i, point] += b[t, i] * slope
-        if squared:
-            P[t] = step.T @ P[t + 1] @ step
-            for i in range(d):
-                P[t, i, i] += weights[t, i] ** 2
-        else:
-            P[t, d] = P[t + 1, d] @ step
-            for i in range(d):
-                P[t, d, i] += weights[t, i]
-    return P

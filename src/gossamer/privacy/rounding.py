@@ -35,7 +35,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from gossamer.errors import GossamerError
 from gossamer.types import Array, Dynamics, Rounding, Rows
@@ -121,15 +120,11 @@ class _Always:
         return not self._later
 
 
-@njit(cache=True, nogil=True)
-def count_beyond(values: Any, scales: Any, far: float) -> int:
+def count_beyond(values: Array, scales: Array, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
-    found = 0
-    for i in range(len(values)):
-        largest = far * scales[i, 0]
-        for k in range(values.shape[1]):
-            found += not abs(values[i, k]) <= largest
-    return found
+    from gossamer.privacy.compiled import count_beyond as count
+
+    return int(count(values, scales, far))
 
 
 def enlarged(dynamics: Dynamics) -> Dynamics:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from gossamer.report.curves import plain_axes
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = (
     "#c0392b", "#1f618d", "#b9770e", "#117864", "#6c3483", "#566573",
@@ -34,6 +35,9 @@ def draw_bands(
 
     `dashed` labels are drawn dashed, in the colour of the label they belong to.
     """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
     dashed = dashed or {}
     solid = [label for label in curves if label not in dashed]
     figure = Figure(figsize=(8.6, 5.0), dpi=150, layout="constrained")

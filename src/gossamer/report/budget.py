@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gossamer.report.curves import plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_LABELS = 20  # more learners than these get a colour bar
 APART = 0.045  # of the axes' height: labels closer than this would touch
@@ -23,9 +22,14 @@ def draw_budget(
     rounds: NDArray[Any], curves: Sequence[NDArray[Any]], title: str, names: Sequence[str] | None = None
 ) -> Figure:
     """Each learner's ε after so many rounds; `names` say whose line is which."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.8, 4.4), dpi=150, layout="constrained")
     axes = figure.subplots()
-    shades = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, 256)))  # its yellow is hard to see
+    shades = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)))  # its yellow is hard to see
     scale = ScalarMappable(Normalize(0, max(1, len(curves) - 1)), shades)
     colours = scale.to_rgba(np.arange(len(curves)))
     for curve, colour in zip(curves, colours, strict=True):

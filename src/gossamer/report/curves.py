@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ERRORS = {
     "tracking_error": ("distance to the optimum, mean ‖θᵢ − θ*‖", "#1b4f72"),
@@ -23,6 +24,8 @@ FEW_DECADES = 2.5  # up to here 2 and 5 of every decade have room for a label, t
 
 def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, caption: Sequence[str] = ()) -> Figure:
     """History arrays by name (see Record.history) as a figure with two panels."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9.6, 4.6), dpi=150, layout="constrained")
     errors, quality = figure.subplots(1, 2, width_ratios=(1.25, 1))
     for name, (label, colour) in ERRORS.items():
@@ -65,6 +68,8 @@ def spent(epsilon: NDArray[Any], delta: float = 0.0) -> str:
 
 def _log_axis(axes: Axes) -> None:
     """Few enough labels to read: powers of ten, and between them only where there are few of those."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     few = np.log10(high / low) <= FEW_DECADES

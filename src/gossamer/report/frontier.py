@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from gossamer.report.bands import COLOURS
 from gossamer.report.curves import plain_axes
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def draw_frontier(
     panels: Mapping[str, Mapping[str, tuple[Array, Array]]], title: str, *, label: str, log: bool
 ) -> Figure:
     """`panels` by kind of noise, then by method: (ε, one row of values for each seed)."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11.5, 7.4), dpi=130, layout="constrained")
     grid = figure.subplots(2, 2, sharex=True, sharey=True, squeeze=False)
     handles: list[Any] = []

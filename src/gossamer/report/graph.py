@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
 
 from gossamer.networks import Network
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def draw_network(network: Network, title: str = "") -> Figure:
     """Learners on a circle, an arrow per link of R, each learner as large as its Perron weight u_i."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyArrowPatch
+
     m, u = network.m, network.perron
     figure = Figure(figsize=(6.4, 6.6), dpi=150, layout="constrained")
     axes = figure.subplots()

@@ -1,6 +1,15 @@
 """All learners in one process: the fast way to try a network, a method or a budget."""
 
-from gossamer.run_record import Record
-from gossamer.simulate.engine import Progress, simulate
+from typing import TYPE_CHECKING
+
+from gossamer.lazy import import_on_first_use
+
+if TYPE_CHECKING:
+    from gossamer.run_record import Record
+    from gossamer.simulate.engine import Progress, simulate
+else:
+    __getattr__ = import_on_first_use(
+        __name__, {"gossamer.simulate.engine": ["Progress", "simulate"], "gossamer.run_record": ["Record"]}
+    )
 
 __all__ = ["Progress", "Record", "simulate"]

@@ -27,8 +27,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from gossamer.errors import GossamerError
 from gossamer.types import Array, Integers
@@ -112,8 +112,10 @@ def random_images(count: int, channels: int, side: int) -> Floats:
 
 def _fields(rng: np.random.Generator, shape: tuple[int, ...], side: int, law: Callable[[Array], Array]) -> Array:
     """Gaussian noise, filtered by frequency on a plane twice as large, with variance 1 there."""
-    f = fft.fftfreq(2 * side)
-    x = fft.ifft2(fft.fft2(rng.standard_normal((*shape, 2 * side, 2 * side))) * law(np.hypot(f[:, None], f))).real
+    f = scipy.fft.fftfreq(2 * side)
+    x = scipy.fft.ifft2(
+        scipy.fft.fft2(rng.standard_normal((*shape, 2 * side, 2 * side))) * law(np.hypot(f[:, None], f))
+    ).real
     scaled: Array = (x / x.std(axis=(-1, -2), keepdims=True))[..., :side, :side]
     return scaled
 
@@ -125,10 +127,10 @@ def _maps(images: Floats, pool: int) -> Floats:
     x = np.pad(images.reshape(-1, 1, side, side), ((0, 0), (0, 0), (pad, pad), (pad, pad)), mode="symmetric")
     fine, coarse, rows, columns = _filters(size)
     at_full, at_half = (_windows(size, pad, side, pool, spacing) for spacing in (1, 2))
-    spectrum = fft.fft2(x)
-    first = abs(fft.ifft2(spectrum * fine))
+    spectrum = scipy.fft.fft2(x)
+    first = abs(scipy.fft.ifft2(spectrum * fine))
     # |y ⋆ ψ_1| at every other pixel, from the frequencies around ξ: moving these to 0 leaves the modulus as it is
-    second = [abs(fft.ifft2(each[..., rows, columns] * coarse)) for each in (spectrum, fft.fft2(first))]
+    second = [abs(scipy.fft.ifft2(each[..., rows, columns] * coarse)) for each in (spectrum, scipy.fft.fft2(first))]
     found = [(w @ u @ w.T).reshape(k * channels, -1, pool**2)
              for u, w in ((x, at_full), (first, at_full), *((u, at_half) for u in second))]  # fmt: skip
     logs: Floats = np.log(np.concatenate(found, axis=1).reshape(k, -1, pool**2) + np.float32(FLOOR[channels]))
@@ -153,7 +155,7 @@ def _filters(size: int) -> tuple[Floats, Floats, Integers, Integers]:
 
 def wavelets(size: int, scale: int) -> Array:
     """ψ̂_jk on the DFT's frequencies, (directions, size, size); periodic, as the sum over shifts by 2π."""
-    shifts = 2 * math.pi * (fft.fftfreq(size) + np.arange(-2, 3)[:, None])
+    shifts = 2 * math.pi * (scipy.fft.fftfreq(size) + np.arange(-2, 3)[:, None])
     x, y = shifts[None, :, None, :], shifts[:, None, :, None]
     found = []
     for cos, sin in zip(*_directions(), strict=True):

@@ -1,0 +1,221 @@
+"""What this room compiles, in a module of its own: numba is loaded with the first draw or budget that needs it.
+
+The arguments are where the functions are called: gossamer.privacy.exact, .recursion and .rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+
+from gossamer.privacy.exact import BITS, RESERVE
+
+
+def _with_infinities(function: Any) -> Any:
+    return njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+@njit(cache=True, nogil=True)
+def exponential(words, at):  # type: ignore[no-untyped-def]
+    """(integer part, first 64 bits of the fraction, next unused word) of an Exp(1) variate."""
+    whole = uint64(0)
+    while True:
+        first = words[at]
+        previous = first
+        at += 1
+        odd = True
+        while True:
+            word = words[at]
+            at += 1
+            if word > previous:
+                break
+            if word == previous:  # probability 2^-64: look at further bits of both
+                while words[at] == words[at + 1]:
+                    at += 2
+                at += 2
+                if words[at - 1] > words[at - 2]:
+                    break
+            previous = word
+            odd = not odd
+        if odd:
+            return whole, first, at
+        whole += uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def laplace(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
+    end, n = len(words) - RESERVE // 2, values.shape[1]
+    signs, left = uint64(0), 0
+    row, column = divmod(done, n)
+    while done < values.size and at < end:
+        whole, fraction, at = exponential(words, at)
+        size = np.int64((whole << uint64(BITS)) | (fraction >> uint64(64 - BITS)))
+        if left == 0:
+            signs, left = words[at], 64
+            at += 1
+        negative = signs & uint64(1)
+        signs >>= uint64(1)
+        left -= 1
+        if negative and size == 0:
+            continue
+        out[row, column] = (np.rint(values[row, column] / grid[row]) + (-size if negative else size)) * grid[row]
+        done += 1
+        column += 1
+        if column == n:
+            row, column = row + 1, 0
+    return at, done
+
+
+@njit(cache=True, nogil=True)
+def gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
+    end, n = len(words) - RESERVE // 2, values.shape[1]
+    low32, one = uint64(0xFFFFFFFF), uint64(1) << uint64(BITS)
+    while done < values.size and at < end:
+        whole, fraction, at = exponential(words, at)
+        size = (whole << uint64(BITS)) | (fraction >> uint64(64 - BITS))
+        negative = words[at] & uint64(1)
+        at += 1
+        if negative and size == 0:
+            continue
+        apart = size - one if size > one else one - size
+        # apart² in 128 bits, as high · 2^64 + low
+        a, b = apart >> uint64(32), apart & low32
+        cross, low = a * b, b * b
+        high, shifted = a * a + (cross >> uint64(31)), cross << uint64(33)
+        low += shifted
+        if low < shifted:
+            high += uint64(1)
+        # γ = apart² / 2^81: integer part, and the first 64 bits of the fraction
+        gamma_whole = high >> uint64(17)
+        gamma_fraction = (high << uint64(47)) | (low >> uint64(17))
+        e_whole, e_fraction, at = exponential(words, at)
+        if e_whole < gamma_whole or (e_whole == gamma_whole and e_fraction < gamma_fraction):
+            continue
+        if e_whole == gamma_whole and e_fraction == gamma_fraction:  # probability 2^-64: the last 17 bits
+            at += 1
+            if words[at - 1] < low << uint64(47):
+                continue
+        row, column = divmod(done, n)
+        noise = -np.int64(size) if negative else np.int64(size)
+        out[row, column] = (np.rint(values[row, column] / grid[row]) + noise) * grid[row]
+        done += 1
+    return at, done
+
+
+@_with_infinities
+def _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x, after):  # type: ignore[no-untyped-def]
+    """after ← A_t x + b_t G_t + h_t, for a record replaced in round k ≤ t."""
+    d, delta = len(x), x[point]
+    moved = min(L * delta + blur[t], 2.0 * c) if delta > 0 else 0.0
+    share = 1.0 / (min(t + 1.0, window) * N) if t < k + window else 0.0
+    G = share * 2.0 * c + (1.0 - share) * moved + ridge * delta
+    for i in range(d):
+        total = b[t, i] * G + extra[t, i]
+        for j in range(d):
+            if A[t, i, j] > 0:
+                total += A[t, i, j] * x[j]
+        after[i] = total if total == total else np.inf  # an overflow proves nothing
+
+
+@_with_infinities
+def forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x):  # type: ignore[no-untyped-def]
+    """Fill x[t] for t = 0 … T with the bounds of a record replaced in round k."""
+    x[: k + 1] = 0.0
+    for t in range(k, len(b)):
+        _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[t], x[t + 1])
+
+
+@_with_infinities
+def bounds_from(A, b, point, c, L, ridge, N, window, blur, extra, weights, squared, ks, ahead, forms):  # type: ignore[no-untyped-def]
+    """For every k an upper bound of its cost: the recursion for `ahead` rounds, and then the least of the forms.
+
+    Where that reaches T it is the cost itself.
+    """
+    T, d = b.shape
+    bounds = np.zeros(len(ks))
+    x, after = np.zeros(d + 1), np.zeros(d + 1)
+    for at in range(len(ks)):
+        k = ks[at]
+        x[:] = 0.0
+        cost, end = 0.0, min(k + ahead, T)
+        for t in range(k, end):
+            for i in range(d):
+                if weights[t, i] > 0:
+                    cost += (x[i] * weights[t, i]) ** 2 if squared else x[i] * weights[t, i]
+            _advance(A, b, point, c, L, ridge, N, window, k, blur, extra, t, x[:d], after[:d])
+            x[:d] = after[:d]
+        x[d] = 1.0
+        least = 0.0 if end == T else np.inf
+        for form in range(len(forms) if end < T else 0):
+            rest = _cost_to_go(forms[form, end], x, squared)
+            if rest < least:
+                least = rest
+        bounds[at] = cost + least
+    return bounds
+
+
+@_with_infinities
+def _cost_to_go(P, x, squared):  # type: ignore[no-untyped-def]
+    d, total = len(x) - 1, 0.0
+    for i in range(d + 1):
+        if squared:
+            for j in range(d + 1):
+                total += x[i] * P[i, j] * x[j]
+        else:
+            total += P[d, i] * x[i]
+    return total
+
+
+@_with_infinities
+def losses_by_lag(A, b, point, c, L, ridge, N, window, blur, extra, weights):  # type: ignore[no-untyped-def]
+    T, d = b.shape
+    x, largest = np.zeros((T + 1, d)), np.zeros((T, d))
+    for k in range(T):
+        forward(A, b, point, c, L, ridge, N, window, k, blur, extra, x)
+        for t in range(k, T):
+            for i in range(d):
+                largest[t - k, i] = max(largest[t - k, i], x[t, i] * weights[t, i])
+    return largest
+
+
+@_with_infinities
+def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  # type: ignore[no-untyped-def]
+    """(T+1, d+1, d+1): forms P_t of (x, 1) that bound the cost of rounds t, t+1, … where G_t = slope·δ + constant_t.
+
+    They are quadratic where costs are squares, and otherwise linear, P_t[d] · (x, 1), in their last row alone:
+    P_t = charge_t + P_{t+1} ∘ (one step), from P_T = `last`.
+    """
+    T, d = b.shape
+    P = np.zeros((T + 1, d + 1, d + 1))
+    P[T] = last
+    step = np.zeros((d + 1, d + 1))
+    for t in range(T - 1, -1, -1):
+        step[:] = 0.0
+        step[d, d] = 1.0
+        for i in range(d):
+            step[i, d] = b[t, i] * constant[t] + extra[t, i]
+            for j in range(d):
+                step[i, j] = A[t, i, j]
+            step[i, point] += b[t, i] * slope
+        if squared:
+            P[t] = step.T @ P[t + 1] @ step
+            for i in range(d):
+                P[t, i, i] += weights[t, i] ** 2
+        else:
+            P[t, d] = P[t + 1, d] @ step
+            for i in range(d):
+                P[t, d, i] += weights[t, i]
+    return P
+
+
+@njit(cache=True, nogil=True)
+def count_beyond(values: Any, scales: Any, far: float) -> int:
+    """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
+    found = 0
+    for i in range(len(values)):
+        largest = far * scales[i, 0]
+        for k in range(values.shape[1]):
+            found += not abs(values[i, k]) <= largest
+    return found
