@@ -18,12 +18,12 @@ from gossamer.streams.stream import OnePass
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers import wire
-from gossamer.peers.hub import Faults, Hub
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, split_vector, unpack
+from peers_hub import Faults, Hub
 
 STEPS, M, N = 30, 10, 4
 MODEL = gs.LogisticRegression(l2=0.1)

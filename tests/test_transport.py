@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -13,10 +16,24 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities
-from gossamer.peers.hub import Hub
+from gossamer.peers.collect import collect_outcomes
+from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
+from gossamer.peers.process import LearnerProcess
 from gossamer.peers.transport import Wiring
 from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, pack, split_frames, split_vector
+from peers_hub import Hub
+from test_processes import make, simulated
+
+CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def contributed():
+    """The transport that CONTRIBUTING shows, as it stands there."""
+    names = {"__name__": "contributed"}
+    code = next(c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL) if "(Transport)" in c)
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    return names["ByHand"]
 
 
 class Within:
@@ -39,6 +56,41 @@ class Within:
 
     async def close(self):
         pass
+
+
+class ByHand:
+    """The same with CONTRIBUTING's transport."""
+
+    def __init__(self):
+        self.got, self.here, self.kind = {0: [], 1: []}, {}, contributed()
+
+    async def begin(self, i):
+        tells, hears = ({1: ""}, []) if i == 0 else ({}, [0])
+        self.ends[i] = self.kind(
+            self.here, Wiring(i, "", tells, hears, None, None, self.got[i].append, lambda: b"hello")
+        )
+        await self.ends[i].start()
+        self.ends[i].dial()
+        await asyncio.sleep(0)
+        for got in self.got.values():
+            got[:] = [one for one in got if one.data != b"hello"]
+
+    async def start(self):
+        self.ends = {}
+        for i in (0, 1):
+            await self.begin(i)
+
+    async def restart_listener(self):
+        await self.ends[1].close()
+        await self.begin(1)
+
+    async def until(self, done):
+        await asyncio.sleep(0)
+        assert done()
+
+    async def close(self):
+        for end in self.ends.values():
+            await end.close()
 
 
 class OverTls:
@@ -84,7 +136,7 @@ class OverTls:
             await end.close()
 
 
-@pytest.fixture(params=[Within, OverTls], ids=["within a process", "over TLS"])
+@pytest.fixture(params=[Within, ByHand, OverTls], ids=["within a process", "by hand", "over TLS"])
 def world(request):
     def run(work):
         async def whole():
@@ -208,3 +260,24 @@ def test_hosts_that_look_like_learners_and_chains_of_certificates_open_no_door()
     trusted, _ = who.expected(0)
     assert trusted.count(b"BEGIN CERTIFICATE") == 1
     assert who.trusted.count(b"BEGIN CERTIFICATE") == 2
+
+
+def test_learners_run_on_a_transport_of_ones_own(tmp_path):
+    """Four learners' processes in one event loop, by hand: the simulator's numbers."""
+    m, steps, kind, here = 4, 40, contributed(), {}
+    network = gs.Network.exponential(m)
+    make(tmp_path / "run", steps, network, m=m)
+
+    async def work():
+        plans = [read_config(tmp_path / "run" / f"learner-{i}") for i in range(m)]
+        learners = [LearnerProcess(plan, connect=lambda wiring: kind(here, wiring)) for plan in plans]
+        try:
+            return await asyncio.wait_for(asyncio.gather(*(learner.run() for learner in learners)), 60)
+        finally:
+            for learner in learners:
+                learner.journal.close()
+
+    assert asyncio.run(work()) == [0] * m
+    collected = collect_outcomes(tmp_path / "run")
+    assert collected.t == steps
+    np.testing.assert_allclose(collected.theta, simulated(steps, network, m), rtol=0, atol=1e-12)

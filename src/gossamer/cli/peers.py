@@ -145,11 +145,11 @@ def status(
 @peers.command("collect")
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
-    out: Path = typer.Option(Path("collected"), help="Where the merged record goes: OUT.npz and OUT.json."),
+    out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
 ) -> None:
-    """Put the learners' final models together into one record.
+    """Put the learners' final models together into one run record.
 
-    Where a party's noise is on its messages, its own parameters are not private, and the record gets those that it
+    Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()

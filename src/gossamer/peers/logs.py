@@ -1,6 +1,6 @@
 """A learner's log: log.jsonl for programs, and the same in words on standard error.
 
-It says nothing derived from records, but for the line of a learner that ended because it could not read one.
+It quotes no record, except where a learner ended because it could not read one.
 """
 
 from __future__ import annotations

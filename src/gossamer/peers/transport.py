@@ -4,7 +4,7 @@ A transport carries one frame or several at once. It hands what arrives to `take
 certificate, or from whatever else it knows for sure. It may lose, repeat or delay: the node sends again until it is
 acknowledged. Sending never waits: where nobody listens, what is sent is dropped.
 
-gossamer.peers.links is the one over TLS, gossamer.peers.hub the one within a process.
+gossamer.peers.links is one, over TLS; CONTRIBUTING shows another, whole.
 """
 
 from __future__ import annotations

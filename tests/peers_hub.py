@@ -1,4 +1,4 @@
-"""A transport within one process, whose links can be made bad: for tests, and to look at a run's frames."""
+"""A transport within this process, whose links can be made bad, and whose frames a test can see."""
 
 from __future__ import annotations
 
