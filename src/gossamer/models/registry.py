@@ -16,7 +16,7 @@ class Wanted(NamedTuple):
     l2: float
     clip: Clip | None
     outputs: int  # classes of the labels
-    shape: tuple[int, ...] | None = None  # of an image
+    shape: tuple[int, ...]  # of a record: (columns,), or of an image (channels, height, width)
     norm: str = "batch"
     stem: str = "imagenet"
     device: str = "cpu"
@@ -98,15 +98,15 @@ def _network(wanted: Wanted, kind: str, name: str) -> Any:
     from gossamer.models import images
     from gossamer.models.torch import NeuralNetwork
 
-    shape: Any = wanted.shape
+    channels, side = wanted.shape[:2]
 
     def build() -> Any:
         if kind == "cnn":
-            return images.small_cnn(wanted.outputs, shape[0], shape[1])
-        return images.resnet18(wanted.outputs, shape[0], wanted.norm, wanted.stem)  # type: ignore[arg-type]
+            return images.small_cnn(wanted.outputs, channels, side)
+        return images.resnet18(wanted.outputs, channels, wanted.norm, wanted.stem)  # type: ignore[arg-type]
 
     return NeuralNetwork(
-        build, shape=shape, clip=wanted.clip, l2=wanted.l2, device=wanted.device, amp=wanted.amp, name=name
+        build, shape=wanted.shape, clip=wanted.clip, l2=wanted.l2, device=wanted.device, amp=wanted.amp, name=name
     )
 
 

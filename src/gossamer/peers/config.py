@@ -176,7 +176,7 @@ class Plan:
     def model(self) -> Model:
         classes = len(self.config.records.classes)
         kind = "ridge" if not classes else "logistic" if classes == 2 else "softmax"
-        model: Model = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), None)
+        model: Model = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), (self.schema.columns,))
         return model
 
     def mechanism(self) -> Mechanism | None:

@@ -79,7 +79,9 @@ def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Netw
             Argument("split_by", spec.data.split_by), f" names {stream.learners} learners and ",
             Argument("learners"), f" is {spec.network.learners}: leave ", Argument("learners"), " out.",
         )  # fmt: skip
-    return stream, build_model(spec, learnt, dataset), build_network(spec, stream.learners)
+    shape = dataset.shape if dataset is not None and learnt.kind.images else None
+    model = build_model(spec, learnt, shape or (stream.table.columns,))
+    return stream, model, build_network(spec, stream.learners)
 
 
 def _learners_of(graph: str | None) -> int:
@@ -122,7 +124,7 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
     }
 
 
-def build_model(spec: Spec, learnt: Learnt, dataset: Dataset | None) -> Any:
+def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
     """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise."""
     norm = spec.model.norm or "batch"
     mixes = "norm" in learnt.kind.options and norm == "batch"
@@ -133,7 +135,6 @@ def build_model(spec: Spec, learnt: Learnt, dataset: Dataset | None) -> Any:
         )  # fmt: skip
     per: Any = spec.model.clip_per or ("round" if mixes else "record")
     clip = None if spec.model.clip is None else Clip(law_named(spec.privacy.law).norm, spec.model.clip, per)
-    shape = None if dataset is None or not learnt.kind.images else dataset.shape
     stem = spec.model.stem or "imagenet"
     return learnt.kind.make(
         Wanted(ridge_of(spec, learnt.kind), clip, learnt.outputs, shape, norm, stem, spec.model.device, spec.model.bf16)
