@@ -116,7 +116,7 @@ def test_what_contributing_shows_can_be_named_in_the_command(contributed, gossam
     )  # fmt: skip
     assert code == 0, err
     assert gs.Record.load(tmp_path / "line").config["algorithm"]["name"] == "my_push_pull"
-    code, out, err = gossamer(
+    code, _, err = gossamer(
         "run", f"{contributed[1]}:diagonal", "--model", f"{contributed[2]}:make_hidden", "--step", "0.1,0.6",
         "--noise", "0", "--steps", 3, "--out", "hidden",
     )  # fmt: skip
