@@ -30,7 +30,7 @@ def test_chi_square_against_the_exact_law_on_a_small_grid():
     namespace["_exponential"] = rebuilt(exact._exponential.py_func, namespace)
     words = np.random.default_rng(5).integers(0, 2**64, size=150_000, dtype=np.uint64)
     out = np.zeros((1, 20_000))
-    _, done = rebuilt(exact._laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
+    _, done = rebuilt(exact.add_laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
     assert done == 20_000
     values = np.arange(-15, 16)
     law = np.exp(-np.abs(values) / 4) * np.tanh(1 / 8)  # P(k) = (1−q)/(1+q) q^|k|, q = e^(−1/4)

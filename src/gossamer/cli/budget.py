@@ -34,7 +34,8 @@ from gossamer.cli.settings import (
 from gossamer.errors import GossamerError
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, Terms, lemma2_constant, theorem4
-from gossamer.privacy.accountant import curve, epsilon_of
+from gossamer.privacy.accountant import epsilon_curve
+from gossamer.privacy.laws import LAPLACE
 from gossamer.report.budget import draw_budget
 from gossamer.schedules import Decay
 from gossamer.simulate.engine import setting_of
@@ -196,7 +197,7 @@ def _learner(
 
 
 def _theorem4(i: int, terms: Terms, network: Network, step: Decay, setting: Setting, steps: int) -> float | None:
-    if terms.law != "laplace" or terms.where != "messages" or terms.window < math.inf:
+    if terms.law is not LAPLACE or terms.where != "messages" or terms.window < math.inf:
         return None
     scale = np.arange(1.0, steps + 2)[:, None] ** terms.exponent / terms.initial
     gamma = 1 - network.spectral_gap
@@ -221,7 +222,7 @@ def _null(row: dict[str, Any]) -> dict[str, Any]:
 def _title(mechanism: Mechanism) -> str:
     """What the noise is, in a few words."""
     place = "on messages" if mechanism.where == "messages" else "at the source"
-    return f"{mechanism.law.capitalize()} noise {place}" + (f", δ = {mechanism.delta:g}" if mechanism.delta else "")
+    return f"{mechanism.law.title} noise {place}" + (f", δ = {mechanism.delta:g}" if mechanism.delta else "")
 
 
 def _show(
@@ -233,7 +234,7 @@ def _show(
     now: int,
     delta: float | None,
 ) -> None:
-    letter = "ν" if mechanism.law == "laplace" else "σ"
+    letter = mechanism.law.letter
     columns = {"noise": f"{letter}0", "exponent": "ς"}
     columns |= {"epsilon_now": f"ε after {now}"} if now else {}
     columns |= {"epsilon": f"ε after {steps}"}
@@ -270,11 +271,4 @@ def _advice(found: list[dict[str, Any]], mechanism: Mechanism, given: Settings, 
 
 def _curves(ledgers: list[Accountant], steps: int) -> tuple[Any, list[Any]]:
     rounds = np.unique(np.geomspace(1, steps, 40).astype(int)).astype(float)
-    curves = []
-    for ledger in ledgers:
-        gaussian = ledger.terms.law == "gaussian"
-        pure = np.full(len(rounds), math.inf) if gaussian else curve(ledger.terms, rounds, False)
-        squares = curve(ledger.terms, rounds, True) if gaussian else np.full(len(rounds), math.inf)
-        both = zip(pure, squares, rounds, strict=True)
-        curves.append(np.array([epsilon_of(ledger.terms, p, q, ledger.delta, int(t)) for p, q, t in both]))
-    return rounds, curves
+    return rounds, [epsilon_curve(ledger.terms, rounds, ledger.delta) for ledger in ledgers]

@@ -18,10 +18,10 @@ from gossamer.experiments.catalogue import COMPARED
 from gossamer.experiments.compare import TUNING
 from gossamer.experiments.problems import Problem
 from gossamer.experiments.runs import Result, Runs, Task
-from gossamer.privacy.accountant import Law, Where
+from gossamer.privacy.accountant import Where
 
 DELTA = 1e-5
-KINDS: dict[str, tuple[Law, Where]] = {
+KINDS: dict[str, tuple[str, Where]] = {
     "Laplace on messages": ("laplace", "messages"),
     "Gaussian on messages": ("gaussian", "messages"),
     "Laplace at the source": ("laplace", "source"),

@@ -13,9 +13,9 @@ import numpy as np
 
 from gossamer import datasets
 from gossamer.errors import GossamerError
-from gossamer.models import LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
+from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression
 from gossamer.networks import Network, read_network
-from gossamer.privacy.accountant import Law
+from gossamer.privacy import law_named
 from gossamer.streams import Stream, from_arrays, from_csv
 
 REGRESSION_ROUNDS = 2000
@@ -60,8 +60,8 @@ class Problem:
     def network(self, learners: int | None = None) -> Network:
         return read_network(self.graph, learners)
 
-    def model(self, law: Law = "laplace") -> Model:
-        clip = None if self.clip is None else (clip_l1 if law == "laplace" else clip_l2)(self.clip)
+    def model(self, law: str = "laplace") -> Model:
+        clip = None if self.clip is None else Clip(law_named(law).norm, self.clip)
         kind = self.csv.get("model", "ridge" if self.data == "regression" else "logistic")
         if kind == "ridge":
             return RidgeRegression(self.l2, clip)

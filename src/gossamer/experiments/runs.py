@@ -26,8 +26,8 @@ from gossamer.experiments.catalogue import METHODS
 from gossamer.experiments.problems import Problem
 from gossamer.files import replace_file
 from gossamer.models import Gradient
-from gossamer.privacy import Gaussian, Laplace, Mechanism, simulated
-from gossamer.privacy.accountant import Accountant, Law, Terms, Where
+from gossamer.privacy import Mechanism, mechanism_named, simulated
+from gossamer.privacy.accountant import Accountant, Terms, Where
 from gossamer.schedules import Decay, decay
 from gossamer.simulate import simulate
 from gossamer.simulate.engine import setting_of
@@ -48,7 +48,7 @@ class Task:
     seed: int
     steps: int
     epsilon: float | str | None  # for every learner; "published": the paper's noise; None: no noise
-    law: Law = "laplace"
+    law: str = "laplace"
     where: Where = "messages"
     delta: float = 0.0
     evaluations: int = 40
@@ -121,16 +121,15 @@ def epsilons(terms: Sequence[Terms], steps: int, delta: float) -> list[float | N
 
 def _mechanism(task: Task, learners: int) -> Mechanism:
     method = METHODS[task.method]
-    kind: Any = Laplace if task.law == "laplace" else Gaussian
-    given: dict[str, Any] = {"where": task.where} | ({"delta": task.delta} if task.law == "gaussian" else {})
+    kind = mechanism_named(task.law)
+    given: dict[str, Any] = {"where": task.where, "delta": task.delta}
     if task.epsilon == PUBLISHED:
         exponents = [0.5 + 0.01 * (i + 1) for i in range(learners)]
-        published: Mechanism = kind(decay(1.0, exponents), **given)
-        return published
+        return kind(decay(1.0, exponents), **given)
     if task.where == "messages":
         given |= {"exponent": method.exponent, "ratio": method.ratio}
-    calibrated: Mechanism = kind.for_budget(task.epsilon, horizon=task.steps, **given)
-    return calibrated
+    given |= {"epsilon": task.epsilon, "horizon": task.steps}
+    return kind(**given)
 
 
 class Work(Protocol):

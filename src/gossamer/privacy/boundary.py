@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import NotProvable
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
+from gossamer.privacy.exact import LARGEST
 from gossamer.privacy.rounding import FAR, count_beyond
 from gossamer.types import Array
 
@@ -31,20 +31,19 @@ class PrivateBoundary:
     def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
         self.mechanism, self.ledgers = mechanism, ledgers
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
-        self._draw = exact_laplace if mechanism.law == "laplace" else exact_gaussian
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
-            raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
+            raise NotProvable("the algorithm's dynamics name no channel: say which of its messages differ by what.")
         if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
-            raise GossamerError(
+            raise NotProvable(
                 f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
                 "that no state overflows; scale features down."
             )
         if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
-            raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+            raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._on_messages = mechanism.where == "messages"
         self._last: dict[str, Array] = {}
@@ -59,7 +58,7 @@ class PrivateBoundary:
         if self.mechanism.where == "source":
             return value
         if channel not in self.channels:
-            raise GossamerError(
+            raise NotProvable(
                 f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
                 "nothing is known of what it would cost; add the channel to its dynamics."
             )
@@ -125,7 +124,7 @@ class PrivateBoundary:
     def _noised(self, t: int, value: Array) -> Array:
         exact: Any = self.clamped_to_grid(t, value)
         tensor = hasattr(value, "new_tensor")
-        noisy: Any = self._draw(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
+        noisy: Any = self.mechanism.law.exact(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
         kept: Array = noisy.to(value.dtype) if tensor else noisy
         return kept
 

@@ -20,8 +20,7 @@ from gossamer.errors import GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
-    Gaussian,
-    Laplace,
+    MECHANISMS,
     Mechanism,
     Privacy,
     PrivateBoundary,
@@ -42,6 +41,7 @@ from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
+PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
 
@@ -242,7 +242,7 @@ def _boundary(
 ) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
-    if type(privacy) not in (Laplace, Gaussian):
+    if type(privacy) not in MECHANISMS.values():
         raise GossamerError(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
@@ -368,7 +368,7 @@ def _resumed(
     A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
     other noise than they were sent with.
     """
-    private = record.epsilon is not None or str(config["privacy"]).startswith(("Laplace(", "Gaussian("))
+    private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
     for name, value in frozen_json(config).items():
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
