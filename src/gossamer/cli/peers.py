@@ -19,6 +19,7 @@ from rich.table import Table
 from gossamer.cli import options, parse
 from gossamer.cli.settings import DELTA, Gradients, Law, Where
 from gossamer.errors import GossamerError
+from gossamer.privacy.boundary import budgets
 from gossamer.simulate.record import HISTORY, LEARNER, Record
 from gossamer.version import __version__
 
@@ -285,7 +286,7 @@ def collected(folder: Path) -> Record:
         "stream": {"kind": "parties' own"}, "model": str(plan.model()), "score": plan.model().score,
         "run": plan.run_name, "late": {str(i): rows for i, rows in late.items()},
     }  # fmt: skip
-    epsilon = None if any(one is None for one in private) else np.array(private, dtype=float)
+    epsilon = None if any(one is None for one in private) else budgets(*np.array(private, dtype=float).T)
     optimum = np.full(theta.shape[1], np.nan)
     return Record(
         min(rounds), {"theta": theta}, history, learners, optimum, config, tuple(notes), "; ".join(claims), epsilon

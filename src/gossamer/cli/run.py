@@ -289,7 +289,7 @@ def _picture(record: Record, delta: float) -> Figure:
     """The run's picture, with what privacy cost in its title."""
     figure = record.plot()
     if record.epsilon is not None:
-        title = f"{record.config['title']}, {spent(record.epsilon[:, 0], delta)}"
+        title = f"{record.config['title']}, {spent(record.epsilon.spent, delta)}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
     return figure
 

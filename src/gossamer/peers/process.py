@@ -215,8 +215,8 @@ class Learner:
         """ε so far and for ever, worked out once a round."""
         round_ = getattr(self, "party", None) and self.party.round
         if isinstance(self.boundary, PrivateBoundary) and (round_ is None or self._spent[0] != round_):
-            found = self.boundary.budget()
-            self._spent = (-1 if round_ is None else round_, (float(found[0, 0]), float(found[0, 1])))
+            own = self.boundary.budget()[0]
+            self._spent = (-1 if round_ is None else round_, (float(own.spent), float(own.for_ever)))
         return self._spent[1]
 
     def _status(self, state: str | None = None) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CLAMP = LARGEST - 1  # noise scales
 LARGEST_SCALE = 1e90
+BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was sent so far, and if the run never ends
+Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
 
 
 class PrivateBoundary:
@@ -140,17 +142,11 @@ class PrivateBoundary:
             self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
         return self._scaled[1]
 
-    def epsilon(self) -> Array:
+    def budget(self) -> Budgets:
+        """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta
-        return np.array([ledger.get_epsilon(delta) for ledger in self.ledgers])
-
-    def epsilon_for_ever(self) -> Array:
-        delta = self.mechanism.delta
-        return np.array([min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
-
-    def budget(self) -> Array:
-        """(m, 2): each learner's ε so far and for ever."""
-        return np.column_stack([self.epsilon(), self.epsilon_for_ever()])
+        spent = [ledger.get_epsilon(delta) for ledger in self.ledgers]
+        return budgets(spent, [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
 
     @property
     def description(self) -> dict[str, Any]:
@@ -180,6 +176,11 @@ class PrivateBoundary:
 
     def go_on(self, kept: Mapping[str, Array]) -> None:
         self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
+
+
+def budgets(spent: Any, for_ever: Any) -> Budgets:
+    """Each learner's ε so far and for ever, as columns with these names."""
+    return np.rec.fromarrays([spent, for_ever], dtype=BUDGET)
 
 
 def largest_scale(terms: Terms, steps: int) -> float:

@@ -313,7 +313,8 @@ def _check_learners(scales: Schedule | None, m: int) -> None:
 
 def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
     """A private record's rounds must be booked as they were sent: with the same noise, at the same price."""
-    now, then = boundary.budget()[:, 0], np.asarray(record.epsilon)[:, 0]
+    assert record.epsilon is not None
+    now, then = boundary.budget().spent, record.epsilon.spent
     noise = frozen_json(boundary.description)["noise"]
     if not np.allclose(now, then, rtol=1e-9, atol=0) or noise != record.config.get("noise"):
         raise NotResumedError(
