@@ -23,7 +23,7 @@ from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner
 from gossamer.peers.wire import Part, split_frames, unpack
-from gossamer.privacy.exact import exact_gaussian, exact_laplace
+from gossamer.privacy import exact_gaussian, exact_laplace
 
 
 def warm():

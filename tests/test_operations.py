@@ -238,7 +238,8 @@ def test_from_init_to_collect(tmp_path):
     record = gs.Record.load(tmp_path / "all")
     assert record.theta.shape == (10, 117)
     assert record.t == 12
-    assert record.epsilon.shape == (10, 2)
+    assert record.epsilon.shape == (10,)
+    assert record.epsilon.dtype.names == ("spent", "for_ever")
     assert "exact gaussian noise at the source" in record.claim
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+from gossamer.privacy.boundary import Budgets, budgets
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Record:
     config    what was run, enough to refuse to go on with anything else
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
-    epsilon   (m, 2): each learner's ε so far and for ever, at the mechanism's δ; None where nothing is claimed
+    epsilon   each learner's ε at the mechanism's δ: record.epsilon.spent so far, record.epsilon.for_ever if the run
+              never ends; None where nothing is claimed
     seal      a digest of all of these, taken when the record is made: a record that was changed since is not resumed.
               It guards against accident and careless editing, such as a round that is set back and would be drawn
               again with fresh noise. It does not guard against an owner who takes a new one. "": it has none
@@ -62,15 +64,16 @@ class Record:
     config: Mapping[str, Any]
     notes: tuple[str, ...]
     claim: str
-    epsilon: Array | None = None
+    epsilon: Budgets | None = None
     seal: str | None = None
 
     def __post_init__(self) -> None:
         arrays = {name: _frozen(array) for name, array in self.state.items()}
         object.__setattr__(self, "state", MappingProxyType(arrays))
-        for name in ("history", "learners", "optimum", "epsilon"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _frozen(getattr(self, name)))
+        for name in ("history", "learners", "optimum"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", _frozen(_with_names(self.epsilon)))
         object.__setattr__(self, "config", frozen_json(self.config))
         if self.epsilon is None and not _is_modest(self.claim):
             object.__setattr__(self, "claim", UNBOOKED)
@@ -105,12 +108,18 @@ class Record:
         digest = hashlib.blake2b(digest_size=16)
         told = [FORMAT, self.t, plain(self.config), list(self.notes), self.claim]
         digest.update(json.dumps(told, sort_keys=True, default=repr).encode())
-        arrays = {"history": self.history, "learners": self.learners, "optimum": self.optimum, "epsilon": self.epsilon}
-        for name, array in sorted((arrays | {f"state.{k}": v for k, v in self.state.items()}).items()):
-            if array is not None:
-                digest.update(repr((name, array.dtype.descr, array.shape)).encode())
-                digest.update(np.ascontiguousarray(array).tobytes())
+        arrays = self._arrays() | {f"state.{k}": v for k, v in self.state.items()}
+        for name, array in sorted(arrays.items()):
+            digest.update(repr((name, array.dtype.descr, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+    def _arrays(self) -> dict[str, Any]:
+        """What is sealed and kept in a file, beside the state; ε as (m, 2) numbers, as version 0.2.0 kept it."""
+        arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        if self.epsilon is not None:
+            arrays["epsilon"] = np.column_stack([self.epsilon.spent, self.epsilon.for_ever])
+        return arrays
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
@@ -118,8 +127,8 @@ class Record:
             "format": FORMAT,
             "seal": self.seal,
             "claim": self.claim,
-            "epsilon": None if self.epsilon is None else self.epsilon[:, 0].tolist(),
-            "epsilon_for_ever": None if self.epsilon is None else self.epsilon[:, 1].tolist(),
+            "epsilon": None if self.epsilon is None else self.epsilon.spent.tolist(),
+            "epsilon_for_ever": None if self.epsilon is None else self.epsilon.for_ever.tolist(),
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,
@@ -143,9 +152,7 @@ class Record:
             )
         base = _base(Path(path))
         text = write_json(self.summary()).encode()
-        arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
-        if self.epsilon is not None:
-            arrays["epsilon"] = self.epsilon
+        arrays = self._arrays()
         large = base.with_name(f"{base.name}-{self.t}.safetensors") if self.config.get("tensors") else None
         if large is None:
             arrays |= {f"state.{name}": array for name, array in self.state.items()}
@@ -270,6 +277,11 @@ def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
     if missing:
         raise ValueError(f"it has no {', '.join(sorted(missing))}")
     return np.asarray(array).view(np.recarray)
+
+
+def _with_names(epsilon: Any) -> Budgets:
+    """(m, 2) numbers as the two columns that they are; what has columns stays as it is."""
+    return budgets(epsilon["spent"], epsilon["for_ever"]) if epsilon.dtype.names else budgets(*epsilon.T)
 
 
 def _is_modest(claim: object) -> bool:

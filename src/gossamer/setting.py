@@ -72,6 +72,27 @@ def setting_for(
     )
 
 
+def setting_of(
+    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int
+) -> Setting:
+    """All that decides the privacy of a simulation's learners."""
+    newest = stream.room(1)
+    for i, records in enumerate(stream.room(steps)):
+        refuse_short_rounds(i, int(records), int(newest[i]), steps)
+    return setting_for(
+        range(network.m),
+        algorithm,
+        network,
+        model,
+        stream.table,
+        gradient=gradient,
+        steps=steps,
+        size=getattr(model, "size", None) or stream.table.columns * model.outputs,
+        per_round=[int(n) for n in newest],
+        read_once=stream.rounds is not None and steps <= stream.rounds,
+    )
+
+
 def full_rounds(stream: Stream) -> float:
     """How many rounds bring every learner as many records as the first; ∞ where records never end."""
     return math.inf if stream.rounds is None else int((stream.room(2**40) // stream.room(1)).min())

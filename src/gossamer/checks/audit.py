@@ -73,6 +73,7 @@ def power(found: list[Finding]) -> float:
 def _of_claim(name: str, losses: Array, case: Case) -> Finding:
     """The learner that comes nearest to its claim; Gaussian losses are squares, and their root is what ε grows with."""
     i = int((losses / case.claims).argmax())
-    loss, claim = (float(value) if case.laplace else math.sqrt(value) for value in (losses[i], case.claims[i]))
-    unit = "Σ δ/ν" if case.laplace else "√Σ (δ/σ)²"
+    loss, claim = (case.law.one_shift(float(value)) for value in (losses[i], case.claims[i]))
+    shift = f"δ/{case.law.letter}"
+    unit = f"√Σ ({shift})²" if case.law.squared else f"Σ {shift}"
     return within(f"{name} {unit}, learner {i}", loss, claim)

@@ -22,8 +22,7 @@ from gossamer.networks import Network
 from gossamer.privacy import Accountant, Mechanism, Setting, Terms, lemma2_constant, theorem4
 from gossamer.privacy.accountant import curve, epsilon_of
 from gossamer.schedules import Decay
-from gossamer.setting import full_rounds, refuse_more_rounds
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
 from gossamer.spec.build import build_data, build_mechanism, refuse_unbounded, state_mechanism
 from gossamer.spec.description import OWN_STEP, STEPS, Spec
 from gossamer.spec.languages import noise_schedule, rounds, step_schedule

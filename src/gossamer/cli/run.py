@@ -23,8 +23,8 @@ from gossamer.files import replace_file
 from gossamer.privacy import Laplace, epsilons
 from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.schedules import Decay
+from gossamer.setting import setting_of
 from gossamer.simulate import simulate
-from gossamer.simulate.engine import setting_of
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
@@ -245,7 +245,7 @@ def _picture(record: Record, delta: float) -> Figure:
 
     figure = record.plot()
     if record.epsilon is not None:
-        title = f"{record.config['title']}, {spent(record.epsilon[:, 0], delta)}"
+        title = f"{record.config['title']}, {spent(record.epsilon.spent, delta)}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
     return figure
 

@@ -23,9 +23,8 @@ from gossamer.algorithms import find_method
 from gossamer.errors import Argument, Diverged, GossamerError, NotProvable
 from gossamer.privacy import Mechanism, Terms, epsilons, simulated
 from gossamer.schedules import Decay, decay
-from gossamer.setting import full_rounds
+from gossamer.setting import full_rounds, setting_of
 from gossamer.simulate import simulate
-from gossamer.simulate.engine import setting_of
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
 from gossamer.spec.description import Length, Method

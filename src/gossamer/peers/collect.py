@@ -12,6 +12,7 @@ from gossamer.errors import GossamerError
 from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
 from gossamer.peers.outcome import SENT, Outcome, read_outcome
+from gossamer.privacy.boundary import budgets
 from gossamer.run_record import LEARNER, Record, mean_row
 from gossamer.version import __version__
 
@@ -40,7 +41,7 @@ def collect_outcomes(folder: Path) -> Record:
         config=_config(plan, abouts),
         notes=tuple(_notes(abouts)),
         claim="; ".join(sorted({about["claim"] for about in abouts})),
-        epsilon=None if None in epsilons else np.array(epsilons, dtype=float),
+        epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
     )
 
 
@@ -84,6 +85,7 @@ def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
     return {
         "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
         "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
-        "stream": {"kind": "parties' own"}, "model": str(model), "score": model.score, "run": plan.run_name,
+        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns")},
+        "model": str(model), "score": model.score, "run": plan.run_name,
         "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
     }  # fmt: skip

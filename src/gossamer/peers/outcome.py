@@ -44,6 +44,7 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     about = {
         "learner": plan.learner, "round": party.round, "run": plan.run_name, "theta": what,
         "claim": boundary.claim, "epsilon": status.budget(), "late": status.journal.late(),
+        "columns": plan.schema.column_names,
     }  # fmt: skip
     buffer = io.BytesIO()
     np.savez(buffer, theta=theta, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8))

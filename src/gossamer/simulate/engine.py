@@ -20,8 +20,7 @@ from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError,
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
-    Gaussian,
-    Laplace,
+    MECHANISMS,
     Mechanism,
     Privacy,
     PrivateBoundary,
@@ -34,7 +33,7 @@ from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import refuse_short_rounds, setting_for
+from gossamer.setting import setting_of
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
@@ -42,6 +41,7 @@ from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
+PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
 
@@ -242,7 +242,7 @@ def _boundary(
 ) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
-    if type(privacy) not in (Laplace, Gaussian):
+    if type(privacy) not in MECHANISMS.values():
         raise NotProvable(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
@@ -254,28 +254,7 @@ def _boundary(
             AnyOf(Argument("dtype", python="NeuralNetwork(…, dtype=torch.float64)"), AT_SOURCE),
             ".",
         )
-    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
-
-
-def setting_of(
-    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int, size: int
-) -> Setting:
-    """All that decides a run's privacy."""
-    newest = stream.room(1)
-    for i, records in enumerate(stream.room(steps)):
-        refuse_short_rounds(i, int(records), int(newest[i]), steps)
-    return setting_for(
-        range(network.m),
-        algorithm,
-        network,
-        model,
-        stream.table,
-        gradient=gradient,
-        steps=steps,
-        size=size,
-        per_round=[int(n) for n in newest],
-        read_once=stream.rounds is not None and steps <= stream.rounds,
-    )
+    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps))
 
 
 def _check_run(network: Network, stream: Stream, steps: int, gradient: str, every: int, seed: int) -> None:
@@ -309,7 +288,8 @@ def _check_learners(scales: Schedule | None, m: int) -> None:
 
 def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
     """A private record's rounds must be booked as they were sent: with the same noise, at the same price."""
-    now, then = boundary.budget()[:, 0], np.asarray(record.epsilon)[:, 0]
+    assert record.epsilon is not None
+    now, then = boundary.budget().spent, record.epsilon.spent
     noise = frozen_json(boundary.description)["noise"]
     if not np.allclose(now, then, rtol=1e-9, atol=0) or noise != record.config.get("noise"):
         raise NotResumedError(
@@ -364,7 +344,7 @@ def _resumed(
     A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
     other noise than they were sent with.
     """
-    private = record.epsilon is not None or str(config["privacy"]).startswith(("Laplace(", "Gaussian("))
+    private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
     for name, value in frozen_json(config).items():
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
