@@ -24,7 +24,6 @@ from gossamer.privacy import (
     Mechanism,
     Privacy,
     PrivateBoundary,
-    Setting,
     SimulatedNoise,
     Unproved,
     simulated,
