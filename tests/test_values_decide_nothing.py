@@ -23,6 +23,7 @@ from gossamer import GossamerError, streams
 from gossamer.records import features_of
 from gossamer.streams import images
 from gossamer.streams import mushrooms as mushrooms_file
+from gossamer.streams.cells import Cells
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -60,7 +61,7 @@ def records(schema):
     header = columns_of(schema)
     rows = st.tuples(*(cells(schema, name) for name in header)).map(list)
     try:
-        schema.encode(Path("header"), header, [1], [header])
+        schema.encode(Cells(Path("header"), header, [1], [header]))
     except GossamerError:
         return rows
     return rows | st.just(header)

@@ -31,8 +31,8 @@ class Cells:
     remedy: tuple[Part, ...] = ()  # for any record that is not as declared; (): each mistake has its own
 
     def __post_init__(self) -> None:
-        twice = next((name for name in self.header if self.header.count(name) > 1), None)
-        if twice is not None:
+        if len(set(self.header)) < len(self.header):
+            twice = next(name for name in self.header if self.header.count(name) > 1)
             raise GossamerError(f"{self.path} has two columns called {twice!r}: rename one.")
         for line, row in zip(self.lines, self.rows, strict=True):
             if len(row) != len(self.header):
