@@ -6,6 +6,7 @@ Every record is read from its own line alone, so that no record can take another
 from __future__ import annotations
 
 import csv
+import math
 import string
 import sys
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ def number(cell: str) -> float | None:
         value = float(cell)
     except ValueError:
         return None
-    return value if np.isfinite(value) else None
+    return value if math.isfinite(value) else None
 
 
 def lines_of(text: str, before: int = 0) -> list[tuple[int, str]]:
