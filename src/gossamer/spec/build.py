@@ -166,7 +166,9 @@ def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
 
 def refuse_unbounded(model: Model) -> None:
     """A budget needs gradients that something bounds; here the remedy is a setting."""
-    if model.clip is None and not getattr(model, "bounded", hasattr(model, "weights") and type(model).__name__ != "RidgeRegression"):
+    if model.clip is None and not getattr(
+        model, "bounded", hasattr(model, "weights") and type(model).__name__ != "RidgeRegression"
+    ):
         raise GossamerError(
             f"nothing bounds the gradient of {model}, so no privacy can be proved: give ", Argument("clip", "C"),
             ", such as ", Argument("clip", 1), ".",
