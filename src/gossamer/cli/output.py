@@ -7,11 +7,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURES = (".png", ".svg", ".pdf")
 
