@@ -33,6 +33,7 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.links import LARGEST, Links
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.transport import Wiring
 from gossamer.peers.wire import PAYLOAD_LIMIT, Dtype
 from gossamer.privacy import Laplace
 from gossamer.privacy.accountant import Where
@@ -97,10 +98,11 @@ async def _learner(i: int, own: Pair, task: Task) -> None:
     journal = Journal(folder / f"{i}.db", "bench", i, "", "process", rounds_kept(n, dtype, 0))
     memory = model.memory(table, "latest", np.ones(1, dtype=np.int64))
     party = Party(i, algorithm, graph, Same(n), memory, boundary, journal, size=n, steps=steps, ridge=0.0, dtype=dtype)
-    links = Links(
+    wiring = Wiring(
         i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own, Identities(trusted),
         take=lambda arrived: node.take(arrived), hello=lambda: node.hello,
     )  # fmt: skip
+    links = Links(wiring)
     node = Node(party, links, "bench", journal.epoch)
     await links.start()
     ports[i] = links.port
@@ -177,12 +179,13 @@ def _rss() -> int:
 def measured(work: Callable[..., None], n: int, dtype: Dtype, where: Where, steps: int) -> tuple[float, float, float]:
     """Rounds a second of the slowest, processor milliseconds a learner and round, the most memory of one, in bytes."""
     fork = multiprocessing.get_context("fork")
-    signer = certificates.authority("bench")
+    signer = certificates.make_authority("bench")
     ports, gate, out = fork.Array("i", LEARNERS), fork.Barrier(LEARNERS), fork.Queue()
     with tempfile.TemporaryDirectory() as folder:
         task = Task(n, dtype, where, steps, folder, signer.certificate, ports, gate, out)
         processes = [
-            fork.Process(target=work, args=(i, certificates.certificate(signer, i), task)) for i in range(LEARNERS)
+            fork.Process(target=work, args=(i, certificates.issue_certificate(signer, i), task))
+            for i in range(LEARNERS)
         ]
         for process in processes:
             process.start()

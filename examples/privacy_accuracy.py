@@ -67,7 +67,7 @@ def accuracy(task: tuple[str, str, float, Choice, int]) -> float:
     except gs.GossamerError:  # diverged: as bad as can be
         return 0.0
     assert run.epsilon is not None
-    assert run.epsilon[:, 0].max() <= epsilon
+    assert run.epsilon.spent.max() <= epsilon
     return float(run.history.accuracy[-1])
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gossamer import Network
 from gossamer.cli import main
-from gossamer.streams import images
+from gossamer.datasets import images
 
 settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("gossamer")

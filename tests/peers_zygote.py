@@ -26,8 +26,8 @@ from gossamer.peers import mixing  # noqa: F401
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner
-from gossamer.peers.wire import Part, frames_in, unpacked
-from gossamer.privacy.exact import exact_gaussian, exact_laplace
+from gossamer.peers.wire import Part, split_frames, unpack
+from gossamer.privacy import exact_gaussian, exact_laplace
 
 
 def warm():
@@ -52,7 +52,7 @@ def tap(learner, path):
     send = Links.send
 
     def tapped(self, to, data):
-        for frame in map(unpacked, frames_in(data)):
+        for frame in map(unpack, split_frames(data)):
             if isinstance(frame.header, Part):
                 part = frame.header
                 digest = hashlib.sha256(frame.payload).hexdigest()

@@ -11,6 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Gaussian, Laplace
+from gossamer.privacy.laws import delta_left
 from gossamer.privacy.rounding import enlarged
 from gossamer.schedules import Decay
 from gossamer.simulate.engine import setting_of
@@ -158,7 +159,7 @@ def test_clipping_to_something_that_is_not_public_is_not_bounded():
 def test_delta_pays_for_the_grid_of_many_coordinates():
     small = setting(gs.dsgd(gs.decay(0.1, 0.6)))
     terms = Laplace(gs.decay(1.0, 0.6)).terms(small._replace(coordinates=1000))[0]
-    assert terms.delta_left(1e-6, 100) == 1e-6 * (1 - 2.0**-41 * 1000 * 100)
+    assert delta_left(1e-6, terms.numbers(100)) == 1e-6 * (1 - 2.0**-41 * 1000 * 100)
 
 
 # -- values that decide nothing but themselves ---------------------------------------------------------------------
@@ -232,7 +233,7 @@ def test_a_private_record_is_gone_on_from_once_in_a_process():
 
 def test_a_mechanism_of_ones_own_makes_no_claim():
     class Mine(gs.privacy.Mechanism):
-        law = "laplace"
+        law = gs.privacy.LAWS["laplace"]
 
         def bind(self, setting):
             raise AssertionError("nobody may ask it")

@@ -14,7 +14,7 @@ from gossamer.checks.defects import DEFECTS, self_test
 from gossamer.checks.judge import judge
 from gossamer.checks.noise import no_reuse, noise_law, one_copy
 from gossamer.checks.worlds import Case
-from gossamer.privacy import Gaussian, Laplace
+from gossamer.privacy import Gaussian, Laplace, law_named
 
 NET = gs.Network.paper()
 ALGORITHM = gs.ldp_gradient_tracking(step=gs.decay(0.05, 0.8))
@@ -28,7 +28,7 @@ MECHANISMS = {
 
 def case_of(name, gradient, clipped, **given):
     mechanism = MECHANISMS[name]
-    clip = gs.clip_l1(0.5) if mechanism.law == "laplace" else gs.clip_l2(0.5)
+    clip = gs.clip_l1(0.5) if mechanism.law.norm == 1 else gs.clip_l2(0.5)
     model = gs.RidgeRegression(l2=0.01, clip=clip) if clipped else gs.LogisticRegression(l2=0.01)
     return Case(ALGORITHM, NET, model, mechanism, gradient, **{"per_round": 2, **given})
 
@@ -127,7 +127,7 @@ def wrong_law(channel, t, value):
 
 
 def law_of(release):
-    return list(noise_law(release, scale, "laplace", ("s", "theta")))
+    return list(noise_law(release, scale, law_named("laplace"), ("s", "theta")))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_outside_judge_certifies_no_more_than_we_claim_and_catches_weak_nois
     found = judge(case, runs=20_000)
     assert found.holds
     assert found.measured > 0.05, "it does see the difference"
-    genuine = gs.privacy.exact_laplace if mechanism.law == "laplace" else gs.privacy.exact_gaussian
+    genuine = mechanism.law.exact
     weak = judge(case, runs=20_000, draw=lambda value, scale: value + 0.1 * (genuine(value, scale) - value))
     assert not weak.holds
 

@@ -13,7 +13,6 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import gossamer as gs
-from gossamer.cli.language import translated
 from gossamer.report import draw_budget, draw_curves
 from gossamer.report.curves import ERRORS
 
@@ -189,10 +188,3 @@ def test_the_audits_own_test_finds_every_planted_defect(gossamer):
     code, out, _ = gossamer("audit", "--self-test")
     assert code == 0
     assert "33 of 33 planted defects were found" in out
-
-
-def test_what_the_library_says_is_put_in_the_commands_words():
-    said = "use fewer steps or a smaller per_round, gradient='latest', draw='once', clip=clip_l1(c)."
-    assert translated(said) == ("use fewer --steps or a smaller --per-round, --gradient latest, --draw once, --clip C.")
-    assert translated("mushrooms(seed=-1): expected 0 to 9.") == "--seed -1: expected 0 to 9."
-    assert translated("LogisticRegression(l2=-1.0): expected ≥ 0.") == "--l2 -1.0: expected ≥ 0."

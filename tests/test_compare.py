@@ -13,39 +13,46 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.experiments import METHODS, Problem, Runs, compare, frontier, words
-from gossamer.experiments.catalogue import COMPARED
-from gossamer.experiments.compare import Comparison, Entry, Plan, _choices, published_epsilon
-from gossamer.experiments.frontier import KINDS, Effort
-from gossamer.experiments.runs import Task, outcome
+from gossamer.algorithms import METHODS, find_method
+from gossamer.experiments import words
+from gossamer.experiments.compare import PUBLISHED_NOISE, PUBLISHED_STEP, best_and_edge, compare, published_epsilon
+from gossamer.experiments.frontier import KINDS, budget_of, curve, frontier
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.study import Case, Choice, Entry, Plan, Studied, Study, least
+from gossamer.spec import Spec
 
+COMPARED = [name for name, method in METHODS.entries().items() if method.compared]
 SMALL = Plan(steps=30, seeds=2, tuning_seeds=1, grid=(0.01, 0.1, 1.0))
-LINES = Problem("regression", l2=1e-3, clip=1.0)
+LINES = Spec.of(dataset="regression", l2=1e-3, clip=1.0, graph="paper")
 
 
-@pytest.mark.parametrize("method", METHODS)
+def task_of(method, step, seed, steps, epsilon, law="laplace", where="messages"):
+    study = Study(LINES, Plan(steps, 1, (step,)), None, least("tracking_error"))
+    return study.task(Case(method, epsilon, law=law, where=where), Choice(step), seed)
+
+
+@pytest.mark.parametrize("method", METHODS.entries())
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_every_method_meets_the_budget_by_its_own_recursion(method, law):
-    delta = 1e-5 if law == "gaussian" else 0.0
-    result = outcome(Task(LINES, method, 0.1, 0, 25, 50.0, law, "messages", delta))
+    result = task_of(method, 0.1, 0, 25, 50.0, law).outcome()
     assert not result["diverged"], result.get("why")
     assert all(49.5 <= e <= 50.0 for e in result["epsilon"])
 
 
 def test_source_noise_costs_the_same_for_every_method():
-    found = [outcome(Task(LINES, m, 0.1, 0, 25, 5.0, "laplace", "source")) for m in COMPARED]
-    assert len({tuple(r["noise"]) for r in found}) == 1
-    assert all(r["epsilon"][0] == pytest.approx(5.0, abs=1e-6) for r in found)
+    results = [task_of(m, 0.1, 0, 25, 5.0, "laplace", "source").outcome() for m in COMPARED]
+    assert len({tuple(r["noise"]) for r in results}) == 1
+    assert all(r["epsilon"][0] == pytest.approx(5.0, abs=1e-6) for r in results)
 
 
 def test_the_same_task_gives_the_same_numbers_and_another_seed_does_not():
-    task = Task(LINES, "dsgd", 0.1, 0, 25, 50.0)
-    assert outcome(task) == outcome(task)
-    assert outcome(task) != outcome(Task(LINES, "dsgd", 0.1, 1, 25, 50.0))
+    task = task_of("dsgd", 0.1, 0, 25, 50.0)
+    assert task.outcome() == task.outcome()
+    assert task.outcome() != task_of("dsgd", 0.1, 1, 25, 50.0).outcome()
 
 
 def test_a_run_that_diverges_says_so_and_does_not_stop_the_others(tmp_path):
-    wild, tame = Runs(tmp_path, jobs=1)([Task(LINES, "push_pull", s, 0, 400, None) for s in (1e6, 0.1)])
+    wild, tame = Runs(tmp_path, jobs=1)([task_of("push_pull", s, 0, 400, None) for s in (1e6, 0.1)])
     assert wild["diverged"]
     assert "diverged" in wild["why"]
     assert not tame["diverged"]
@@ -53,23 +60,23 @@ def test_a_run_that_diverges_says_so_and_does_not_stop_the_others(tmp_path):
 
 def test_nothing_is_run_twice_and_what_was_stopped_goes_on(tmp_path):
     first = Runs(tmp_path, jobs=1)
-    found = compare(LINES, first, SMALL, ("ldp_gradient_tracking", "dsgd"))
+    both = ("ldp_gradient_tracking", "dsgd")
+    studied = compare(LINES, first, SMALL, both)
     assert first.made > 10
     again = Runs(tmp_path, jobs=1)
-    assert words.results(compare(LINES, again, SMALL, ("ldp_gradient_tracking", "dsgd")), "x") == words.results(
-        found, "x"
-    )
+    assert words.list_numbers(compare(LINES, again, SMALL, both)) == words.list_numbers(studied)
     assert again.made == 0
     kept = sorted((tmp_path / "runs").glob("*.json"))
     kept[0].unlink()
     kept[1].write_text('{"diverged": false}')
     more = Runs(tmp_path, jobs=2)
-    compare(LINES, more, SMALL, ("ldp_gradient_tracking", "dsgd"))
+    compare(LINES, more, SMALL, both)
     assert more.made == 2
 
 
 def test_without_a_budget_the_target_is_algorithm_1s_largest_under_its_published_settings(tmp_path):
-    target = published_epsilon(LINES, 30)
+    study = Study(LINES, SMALL, None, least("tracking_error"))
+    target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE)
     found = compare(LINES, Runs(tmp_path, jobs=1), SMALL, ("ldp_gradient_tracking", "push_pull"))
     assert found.epsilon == target
     published = found.entry("ldp_gradient_tracking", "published")
@@ -77,7 +84,7 @@ def test_without_a_budget_the_target_is_algorithm_1s_largest_under_its_published
     assert found.entry("push_pull", "published").step == 1.0
     best = found.entry("push_pull", "best")
     assert all(e == pytest.approx(target, rel=0.01) for e in best.runs[0]["epsilon"])
-    assert set(found.tried["push_pull"]) == set(SMALL.grid)
+    assert {choice.step for choice in found.tried[Case("push_pull", target)]} == set(SMALL.grid)
 
 
 def run_of(*errors, diverged=False):
@@ -96,49 +103,60 @@ def run_of(*errors, diverged=False):
     ids=["doubling the edge fails", "end of the grid", "nothing works", "one seed fails", "one diverges"],
 )
 def test_best_and_edge(tried, best, edge):
-    assert _choices(tried) == {"best": best} | ({} if edge is None else {"edge": edge})
+    study = Study(LINES, SMALL, None, least("tracking_error"))
+    chosen = best_and_edge(study, {Choice(step): runs for step, runs in tried.items()})
+    assert {which: choice.step for which, choice in chosen.items()} == {"best": best} | (
+        {} if edge is None else {"edge": edge}
+    )
 
 
 def comparison_of(**finals):
     def runs(final):
         return [{"t": [0, 1, 2], "diverged": False, "epsilon": [3.0], **{n: [2.0, 1.5, final] for n in FIELDS}}]
 
-    entries = [Entry(m, "best", 1.0, runs(final)) for m, final in finals.items()]
-    return Comparison(LINES, SMALL, 3.0, entries, {m: {0.5: [2.0], 2.0: [1.0]} for m in finals})
+    entries = [Entry(Case(m, 3.0), Choice(1.5), runs(final)) for m, final in finals.items()]
+    return Studied(LINES, SMALL, entries, {}, 3.0)
 
 
 FIELDS = ("tracking_error", "optimality_gap", "consensus_error", "accuracy")
 
 
 def test_the_words_say_where_algorithm_1_is_not_best():
-    said = " ".join(words.findings(comparison_of(ldp_gradient_tracking=1.0, dsgd=0.5, ldol=1.02)))
+    said = " ".join(words.list_findings(comparison_of(ldp_gradient_tracking=1.0, dsgd=0.5, ldol=1.02)))
     assert "Algorithm 1 is not best: its tracking error is 1, that of DSGD (0.5)" in said
     assert "Within 5% of it: LDOL (1.02)" in said
-    said = " ".join(words.findings(comparison_of(ldp_gradient_tracking=2.5, dsgd=2.48)))
+    said = " ".join(words.list_findings(comparison_of(ldp_gradient_tracking=2.5, dsgd=2.48)))
     assert "No method is clearly better than Algorithm 1" in said
     assert "No method ends nearer to θ* than θ = 0" in said
-    said = " ".join(words.findings(comparison_of(ldp_gradient_tracking=0.5, dsgd=1.0)))
+    said = " ".join(words.list_findings(comparison_of(ldp_gradient_tracking=0.5, dsgd=1.0)))
     assert "Algorithm 1 has the least tracking error, 0.5." in said
 
 
 def test_a_frontier_has_every_cell(tmp_path):
-    effort = Effort(steps=20, seeds=2, epsilons=(1.0, 100.0), grid=(0.1, 1.0))
-    found = frontier(Problem(), Runs(tmp_path, jobs=1), effort, ("ldp_gradient_tracking", "dsgd"))
-    assert {(p.method, p.kind, p.epsilon) for p in found.points} == {
-        (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in effort.epsilons
+    plan = Plan(steps=20, seeds=2, grid=(0.1, 1.0), evaluations=1, epsilons=(1.0, 100.0))
+    problem = Spec.of(dataset="mushrooms", l2=1e-2, graph="paper")
+    studied = frontier(problem, Runs(tmp_path, jobs=1), plan, ("ldp_gradient_tracking", "dsgd"))
+    assert {(e.method, e.which, budget_of(e)) for e in studied.entries} == {
+        (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in plan.epsilons
     }
-    assert all(p.step in effort.grid for p in found.points)
-    for point in found.points:
-        assert all(e <= point.epsilon * (1 + 1e-9) for run in point.runs for e in run["epsilon"])
-    x, rows = found.curve("dsgd", "Laplace on messages", "accuracy", 0.0)
+    assert all(e.step in plan.grid for e in studied.entries)
+    for entry in studied.entries:
+        assert all(e <= budget_of(entry) * (1 + 1e-9) for run in entry.runs for e in run["epsilon"])
+    x, rows = curve(studied, "dsgd", "Laplace on messages", "accuracy", 0.0)
     assert (x.tolist(), rows.shape) == ([1.0, 100.0], (2, 2))
 
 
 def test_an_unknown_method_or_data_is_refused(tmp_path):
-    with pytest.raises(gs.GossamerError, match="no method 'magic'"):
+    with pytest.raises(gs.GossamerError, match="algorithm='magic': it is not one of"):
         compare(LINES, Runs(tmp_path), SMALL, ("magic",))
-    with pytest.raises(gs.GossamerError, match="expected mushrooms, regression or csv"):
-        Problem("wine")
+    with pytest.raises(gs.GossamerError, match="dataset='wine': it is not one of"):
+        compare(Spec.of(dataset="wine"), Runs(tmp_path), SMALL, ("dsgd",))
+
+
+def test_a_run_that_fails_for_another_reason_than_divergence_is_an_error(tmp_path):
+    """A penalty that is no number is a mistake of the caller's, not a method that diverged."""
+    with pytest.raises(gs.GossamerError, match="l2"):
+        compare(LINES.but(l2=float("nan")), Runs(tmp_path, jobs=1), SMALL, ("dsgd",))
 
 
 def command(*words, cwd, code=0):
@@ -169,7 +187,7 @@ def test_the_quick_comparison_writes_all_that_it_promises(tmp_path):
     assert max(finite) <= found["epsilon"] * (1 + 1e-9)
     assert found["command"] == "gossamer compare mushrooms --quick --out c"
     page = (folder / "README.md").read_text()
-    assert all(METHODS[m].label in page for m in COMPARED)
+    assert all(find_method(m).label in page for m in COMPARED)
     for picture in ("fig2a.png", "fig2b.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     start = time.monotonic()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy import stats
 
 from gossamer import GossamerError
-from gossamer.privacy.exact import LARGEST, SMALLEST
+from gossamer.privacy.laws import law_named
 
 torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 triton = pytest.importorskip("triton", reason="comes with torch for CUDA")
@@ -162,7 +162,7 @@ def expected(law, total, block, per, reader=Reader):
 
 def drawn(law, total, device, **launch):
     zeros = torch.zeros(total, dtype=torch.float64, device=device)
-    out, worst = kernels.noised(zeros, zeros[:1] + 2.0**-40, total, law, SEED, **launch)
+    out, worst = kernels.noised(zeros, zeros[:1] + 2.0**-40, total, law_named(law), SEED, **launch)
     assert worst == 0
     steps = out.cpu().numpy() * 2.0**40
     assert (steps == np.rint(steps)).all(), "on the grid, exactly"
@@ -295,11 +295,11 @@ def test_the_law(device, law, name):
 
 
 def released(values, scale, law="laplace"):
-    return kernels.released(values, scale, law, LARGEST, SMALLEST)
+    return kernels.released(values, scale, law_named(law))
 
 
 def noised(values, scales, columns, seed=SEED):
-    return kernels.noised(values, scales * 2.0**-40, columns, "laplace", seed)[0]
+    return kernels.noised(values, scales * 2.0**-40, columns, law_named("laplace"), seed)[0]
 
 
 def test_values_are_rounded_to_the_grid_as_torch_rounds(device):
@@ -379,7 +379,7 @@ def test_what_has_no_grid_is_refused_in_the_same_words_and_changes_nothing(devic
     with pytest.raises(GossamerError, match=says) as ours:
         released(values, scale)
     with pytest.raises(GossamerError) as theirs:
-        tensors.released(values.cpu(), scale, "laplace", LARGEST, SMALLEST)
+        tensors.released(values.cpu(), scale, law_named("laplace"))
     assert str(ours.value) == str(theirs.value)
     assert torch.equal(values.nan_to_num(), before.nan_to_num())
 
@@ -389,7 +389,7 @@ def test_tensors_on_a_gpu_take_the_kernel(device, monkeypatch):
         pytest.skip("needs a GPU")
     assert tensors._kernels(torch.zeros(1, device=device).device) is kernels
     monkeypatch.setattr(tensors, "Words", None)  # which the tensor operations could not do without
-    assert tensors.released(torch.zeros(5, device=device), 1.0, "gaussian", LARGEST, SMALLEST).shape == (5,)
+    assert tensors.released(torch.zeros(5, device=device), 1.0, law_named("gaussian")).shape == (5,)
 
 
 def test_where_triton_cannot_build_the_tensor_operations_stay(monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.streams import images
+from gossamer.datasets import images
 
 
 @pytest.mark.parametrize(("data", "width", "tests"), [("mnist", 784, 20), ("cifar10", 3072, 20)])

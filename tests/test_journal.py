@@ -6,9 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
-from gossamer.experiments.catalogue import METHODS
 from gossamer.setting import setting_for
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -16,7 +16,7 @@ from gossamer.peers import wire
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.party import rounds_kept
 from gossamer.peers.transport import Arrived
-from gossamer.peers.wire import Frame, Hello, frames_in, packed, parts_of, unpacked
+from gossamer.peers.wire import Frame, Hello, pack, split_frames, split_vector, unpack
 from test_peers import MODEL, M, N, Team, simulated
 
 
@@ -83,8 +83,8 @@ def test_a_journal_copied_back_in_time_is_refused(tmp_path):
     for j in listeners:  # and what it draws anew is not used, even where a round waits for it
         party, node = team.parties[j], team.nodes[j]
         before = party.missing()
-        frame = parts_of(party.round, "theta", wire.encoded(np.zeros(N), "f8"))[0]
-        assert node.take(Arrived(0, packed(frame))).reason == "hello"
+        frame = split_vector(party.round, "theta", wire.encode(np.zeros(N), "f8"))[0]
+        assert node.take(Arrived(0, pack(frame))).reason == "hello"
         assert party.missing() == before
 
 
@@ -198,18 +198,20 @@ def test_a_learner_is_told_that_its_journal_is_old_and_stops(tmp_path):
     party, node = team.parties[0], team.nodes[0]
     listener = party.tells[0]
     with pytest.raises(gs.GossamerError, match="does not remember to have sent"):
-        node.take(Arrived(listener, packed(Frame(Hello("run", listener, 1, 7, N, "f8"))), answer=True))
+        node.take(Arrived(listener, pack(Frame(Hello("run", listener, 1, 7, N, "f8"))), answer=True))
     with pytest.raises(gs.GossamerError, match="refuses this one, whose journal is older"):
-        node.take(Arrived(listener, packed(Frame(wire.Refusal("old journal", "…"))), answer=True))
+        node.take(Arrived(listener, pack(Frame(wire.Refusal("old journal", "…"))), answer=True))
     other = team.nodes[listener]
     other.party.heard[0] = (3, 5)
     before = dict(team.payloads)
-    other.take(Arrived(0, packed(Frame(Hello("run", 0, 2, 0, N, "f8")))))
+    other.take(Arrived(0, pack(Frame(Hello("run", 0, 2, 0, N, "f8")))))
     assert team.payloads == before
     found = []
     while team.boxes[0].turn(found.append):
         pass
-    assert any(getattr(unpacked(f).header, "reason", "") == "old journal" for one in found for f in frames_in(one.data))
+    assert any(
+        getattr(unpack(f).header, "reason", "") == "old journal" for one in found for f in split_frames(one.data)
+    )
 
 
 def test_a_learner_that_is_restarted_when_its_budget_ends_repeats_its_last_message(tmp_path):

@@ -14,7 +14,8 @@ grpc = pytest.importorskip("grpc", reason="needs the extra `peers`")
 from gossamer.peers import certificates  # noqa: E402
 from gossamer.peers.links import METHOD, Links  # noqa: E402
 from gossamer.peers.node import Node  # noqa: E402
-from gossamer.peers.wire import Frame, Hello, Refusal, packed, parts_of, unpacked  # noqa: E402
+from gossamer.peers.transport import Wiring  # noqa: E402
+from gossamer.peers.wire import Frame, Hello, Refusal, pack, split_vector, unpack  # noqa: E402
 from test_peers import M, N, Team, simulated  # noqa: E402
 
 STEPS = 12
@@ -25,16 +26,17 @@ class Linked:
 
     def __init__(self, folder):
         self.team = Team(folder, steps=STEPS)
-        self.authority = certificates.authority("run")
+        self.authority = certificates.make_authority("run")
         self.nodes, self.links = {}, {}
         for i, party in self.team.parties.items():
-            own = certificates.certificate(self.authority, i)
-            self.links[i] = Links(
+            own = certificates.issue_certificate(self.authority, i)
+            wiring = Wiring(
                 i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own,
                 certificates.Identities(self.authority.certificate),
                 take=lambda arrived, i=i: self.nodes[i].take(arrived),
                 hello=lambda i=i: self.nodes[i].hello,
             )  # fmt: skip
+            self.links[i] = Links(wiring)
             self.nodes[i] = Node(party, self.links[i], "run", self.team.journals[i].epoch)
 
     async def start(self):
@@ -81,15 +83,15 @@ async def knock(world, pair, to, frames=()):
         stream = channel.stream_stream(METHOD)(timeout=5)
         for data in frames:
             await stream.write(data)
-        return unpacked(await stream.read()).header
+        return unpack(await stream.read()).header
 
 
 @pytest.mark.parametrize("kind", ["rogue", "expired", "none"])
 def test_a_certificate_that_is_not_this_runs_gets_nowhere(tmp_path, kind):
     async def work(world):
-        signer = certificates.authority("another") if kind == "rogue" else world.authority
+        signer = certificates.make_authority("another") if kind == "rogue" else world.authority
         hears = world.team.parties[0].hears[0]
-        pair = certificates.certificate(signer, hears, days=-1 if kind == "expired" else 1)
+        pair = certificates.issue_certificate(signer, hears, days=-1 if kind == "expired" else 1)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await knock(world, (None, None) if kind == "none" else pair, 0)
         assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
@@ -101,7 +103,7 @@ def test_a_certificate_that_is_not_this_runs_gets_nowhere(tmp_path, kind):
 def test_a_right_certificate_of_no_neighbour_is_told_so(tmp_path, caplog):
     async def work(world):
         stranger = next(j for j in range(1, M) if j not in world.team.parties[0].hears)
-        answer = await knock(world, certificates.certificate(world.authority, stranger), 0)
+        answer = await knock(world, certificates.issue_certificate(world.authority, stranger), 0)
         assert isinstance(answer, Refusal)
         assert answer.reason == "stranger"
         return await world.run()
@@ -114,9 +116,9 @@ def test_a_right_certificate_of_no_neighbour_is_told_so(tmp_path, caplog):
 def test_a_neighbour_that_speaks_for_another_or_nonsense_changes_nothing(tmp_path):
     async def work(world):
         hears = world.team.parties[0].hears[0]
-        pair = certificates.certificate(world.authority, hears)
-        forged = packed(Frame(Hello("run", (hears + 1) % M, 1, 0, N, "f8")))
-        late = packed(parts_of(99, "theta", bytes(8 * N))[0])
+        pair = certificates.issue_certificate(world.authority, hears)
+        forged = pack(Frame(Hello("run", (hears + 1) % M, 1, 0, N, "f8")))
+        late = pack(split_vector(99, "theta", bytes(8 * N))[0])
         answer = await knock(world, pair, 0, [forged, late, b"nonsense", b""])
         assert isinstance(answer, Hello)
         for _ in range(100):

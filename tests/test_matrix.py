@@ -115,6 +115,7 @@ def test_rounds_on_tensors_go_on_where_they_stopped_and_draw_the_law(law):
 KERNEL = """
 import numpy as np, torch
 from scipy import stats
+from gossamer.privacy import law_named
 from gossamer.simulate.kernel import advance
 device = "cuda" if torch.cuda.is_available() else "cpu"
 rng = np.random.default_rng(0)
@@ -122,7 +123,7 @@ X, G, n = 6, 3, 1000
 x, g, M = (rng.normal(size=s).astype(np.float32) for s in ((X, n), (G, n), (X, X + G + 5)))
 def run(M, seed, law="laplace"):
     out = torch.tensor(x, device=device)
-    advance(out, torch.tensor(g, device=device), torch.tensor(M, device=device), seed, law)
+    advance(out, torch.tensor(g, device=device), torch.tensor(M, device=device), seed, law_named(law))
     return out.cpu().numpy()
 plain = M[:, : X + G] @ np.concatenate([x, g])
 np.testing.assert_allclose(run(M[:, : X + G], 1), plain, rtol=1e-4, atol=1e-4)

@@ -181,8 +181,8 @@ def test_source_noise_on_a_network_claims_its_budget_and_messages_claim_what_is_
         gs.dsgd(decay(0.2, 0.6)), NET, stream_of_pictures(20, 2), model=model, steps=20, gradient="latest",
         privacy=gs.Gaussian(decay(5.0, 0.55), delta=1e-5),
     )  # fmt: skip
-    assert (run.epsilon[:, 0] > 1).all()
-    assert np.isinf(run.epsilon[:, 1]).all(), "without a Lipschitz constant nothing is proved for ever"
+    assert (run.epsilon.spent > 1).all()
+    assert np.isinf(run.epsilon.for_ever).all(), "without a Lipschitz constant nothing is proved for ever"
 
 
 @pytest.mark.parametrize("norm", ["none", "batch"])

@@ -238,7 +238,8 @@ def test_from_init_to_collect(tmp_path):
     record = gs.Record.load(tmp_path / "all")
     assert record.theta.shape == (10, 117)
     assert record.t == 12
-    assert record.epsilon.shape == (10, 2)
+    assert record.epsilon.shape == (10,)
+    assert record.epsilon.dtype.names == ("spent", "for_ever")
     assert "exact gaussian noise at the source" in record.claim
 
 
@@ -284,7 +285,7 @@ def test_an_error_of_ours_is_in_the_log_and_the_status(tmp_path, monkeypatch):
     def broken(self):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(process.Learner, "_records", broken)
+    monkeypatch.setattr(process.LearnerProcess, "_records", broken)
     place = tmp_path / "run" / "learner-0"
     with pytest.raises(ZeroDivisionError):
         process.run_learner(read_config(place), quiet=True)
@@ -306,9 +307,9 @@ def test_what_is_not_over_is_not_collected(tmp_path, fleet_of):
     for i in range(M):
         os.kill(fleet.pids[i], signal.SIGTERM)
     wait_until(lambda: all(fleet.code(i) is not None for i in range(M)))
-    from gossamer.cli.peers import collected
+    from gossamer.peers.collect import collect_outcomes
 
-    assert collected(tmp_path / "run").theta.shape == (M, 7)
+    assert collect_outcomes(tmp_path / "run").theta.shape == (M, 7)
     shutil.rmtree(fleet.place(1))
     with pytest.raises(gs.GossamerError, match="learners 1 are missing"):
-        collected(tmp_path / "run")
+        collect_outcomes(tmp_path / "run")

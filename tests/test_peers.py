@@ -7,11 +7,11 @@ import zlib
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.experiments.catalogue import METHODS
 from gossamer.privacy import Unproved
 from gossamer.records import Batch, dense_table
 from gossamer.streams.stream import OnePass
@@ -21,8 +21,9 @@ from gossamer.peers import wire
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
-from gossamer.peers.transport import Arrived, Faults, Hub
-from gossamer.peers.wire import Frame, Hello, Part, RefusedError, frames_in, packed, parts_of, unpacked
+from gossamer.peers.transport import Arrived
+from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, split_vector, unpack
+from peers_hub import Faults, Hub
 
 STEPS, M, N = 30, 10, 4
 MODEL = gs.LogisticRegression(l2=0.1)
@@ -77,7 +78,7 @@ class Team:
             self.start(i)
 
     def tapped(self, sender, to, data):
-        for frame in map(unpacked, frames_in(data)):
+        for frame in map(unpack, split_frames(data)):
             if isinstance(frame.header, Part):
                 key = (sender, frame.header.round, frame.header.channel, frame.header.part)
                 self.payloads.setdefault(key, set()).add(bytes(frame.payload))
@@ -168,14 +169,14 @@ def test_what_is_not_expected_is_refused_by_name(tmp_path):
     party = team.parties[0]
     sender, channel = party.missing()[0]
     size = party.length(sender, 0, channel)
-    good = wire.encoded(np.zeros(size), "f8")
+    good = wire.encode(np.zeros(size), "f8")
     stranger = next(j for j in range(1, M) if j not in party.hears)
     cases = {
         "window": (sender, 27, channel, good),
         "unexpected": (sender, 0, "gossip", good),
         "size": (sender, 0, channel, good[:-8]),
-        "not finite": (sender, 0, "theta", wire.encoded(np.full(N, np.nan), "f8")),
-        "public": (sender, 0, "z", wire.encoded(np.full(M, 0.5), "f8")),
+        "not finite": (sender, 0, "theta", wire.encode(np.full(N, np.nan), "f8")),
+        "public": (sender, 0, "z", wire.encode(np.full(M, 0.5), "f8")),
     }
     cases["unexpected "] = (stranger, 0, channel, good)
     before = party.missing()
@@ -184,11 +185,11 @@ def test_what_is_not_expected_is_refused_by_name(tmp_path):
             taken(party, who, t, name, payload)
         assert refused.value.reason == reason.strip()
         assert party.missing() == before
-    theta = wire.encoded(np.ones(N), "f8")
+    theta = wire.encode(np.ones(N), "f8")
     who = next(one.sender for one in before if one.channel == "theta")
     party.receive(who, 0, "theta", theta)
     with pytest.raises(RefusedError, match="drawn again"):
-        party.receive(who, 0, "theta", wire.encoded(np.full(N, 2.0), "f8"))
+        party.receive(who, 0, "theta", wire.encode(np.full(N, 2.0), "f8"))
 
 
 def test_a_hello_of_somebody_else_is_refused(tmp_path):
@@ -201,9 +202,9 @@ def test_a_hello_of_somebody_else_is_refused(tmp_path):
         Hello("run", neighbour, 1, 0, N + 1, "f8"),
         Hello("run", neighbour, 1, 0, N, "f4"),
     ):
-        team.hub.deliver(neighbour, 0, packed(Frame(hello)))
+        team.hub.deliver(neighbour, 0, pack(Frame(hello)))
     stranger = next(j for j in range(1, M) if j not in party.hears and j not in party.tells)
-    team.hub.deliver(stranger, 0, packed(Frame(Hello("run", stranger, 1, 0, N, "f8"))))
+    team.hub.deliver(stranger, 0, pack(Frame(Hello("run", stranger, 1, 0, N, "f8"))))
     while team.boxes[0].turn(node.take):
         pass
     assert node.refused == {(neighbour, "forged"): 1, (neighbour, "run"): 3, (stranger, "stranger"): 1}
@@ -212,27 +213,27 @@ def test_a_hello_of_somebody_else_is_refused(tmp_path):
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_frame_are_refused(data):
     with pytest.raises(RefusedError):
-        unpacked(data)
+        unpack(data)
 
 
 @given(st.integers(0, 200), st.integers(1, 255), st.data())
 def test_a_frame_with_one_byte_changed_is_refused(round_, flip, data):
-    whole = packed(Frame(Part(round_, "theta", 0, 1), b"12345678"))
+    whole = pack(Frame(Part(round_, "theta", 0, 1), b"12345678"))
     at = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(RefusedError):
-        unpacked(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+        unpack(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, 300_000])
 def test_long_vectors_come_in_parts(size):
     vector = np.random.default_rng(0).normal(size=size)
-    frames = [unpacked(packed(frame)) for frame in parts_of(3, "s", wire.encoded(vector, "f8"))]
+    frames = [unpack(pack(frame)) for frame in split_vector(3, "s", wire.encode(vector, "f8"))]
     assembly, whole = wire.Assembly(size, "f8"), None
     for frame in frames:
         assert whole is None
         assert len(frame.payload) <= wire.PAYLOAD_LIMIT
         whole = assembly.add(frame.header, frame.payload)
-    np.testing.assert_array_equal(wire.decoded(whole, "f8"), vector)
+    np.testing.assert_array_equal(wire.decode(whole, "f8"), vector)
     for wrong in (Part(3, "s", 1, len(frames)), Part(3, "s", 0, len(frames) + 1)):
         with pytest.raises(RefusedError, match="part"):
             wire.Assembly(size, "f8").add(wrong, frames[0].payload)
@@ -251,8 +252,8 @@ def odd_frame(rng):
             lambda: wire.Refusal(word(), word()),
         ]
     )()
-    payload = rng.choice([b"", rng.randbytes(8 * N - 1), wire.encoded(np.full(N, np.nan), "f8"), rng.randbytes(200)])
-    frame = packed(Frame(header, payload))
+    payload = rng.choice([b"", rng.randbytes(8 * N - 1), wire.encode(np.full(N, np.nan), "f8"), rng.randbytes(200)])
+    frame = pack(Frame(header, payload))
     kind = rng.randrange(6)
     if kind == 0:  # damaged
         at = rng.randrange(len(frame))
@@ -327,20 +328,20 @@ def test_numbers_that_would_overflow_are_refused_and_states_stay_far_from_it(tmp
     sender = next(one.sender for one in party.missing() if one.channel == "theta")
     for value in (1e300, -1e121, np.inf, np.nan):
         with pytest.raises(RefusedError) as refused:
-            taken(party, sender, 0, "theta", wire.encoded(np.array([0.0, value, 0.0, 0.0]), "f8"))
+            taken(party, sender, 0, "theta", wire.encode(np.array([0.0, value, 0.0, 0.0]), "f8"))
         assert refused.value.reason == "not finite"
     for j in party.hears:
         for t in range(3):
             for one in party.expected(t):
                 if one.sender == j and one.channel != "z":
-                    taken(party, j, t, one.channel, wire.encoded(np.full(N, 9e119), "f8"))
+                    taken(party, j, t, one.channel, wire.encode(np.full(N, 9e119), "f8"))
     for one in party.expected(0):
         if one.channel == "z":
             z = party._public.value(0, "z")[one.sender]
-            taken(party, one.sender, 0, "z", wire.encoded(z, "f8"))
+            taken(party, one.sender, 0, "z", wire.encode(z, "f8"))
     party.advance()
     assert all(np.abs(part).max() <= 1e100 for part in party.state)
-    assert np.isfinite(wire.decoded(wire.encoded(np.full(3, 1e200), "f4"), "f4")).all()
+    assert np.isfinite(wire.decode(wire.encode(np.full(3, 1e200), "f4"), "f4")).all()
 
 
 @pytest.mark.parametrize(
@@ -353,7 +354,7 @@ def test_numbers_that_would_overflow_are_refused_and_states_stay_far_from_it(tmp
 def test_headers_that_decoders_choke_on_are_refused(body):
     frame = wire.PREFIX.pack(b"GSMR", 1, len(body), 0, zlib.crc32(body)) + body
     with pytest.raises(RefusedError) as refused:
-        unpacked(frame)
+        unpack(frame)
     assert refused.value.reason == "header"
 
 

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.cli import prepare, watch
+from gossamer.algorithms import find_method
+from gossamer.cli import watch
 from gossamer.cli.main import app
-from gossamer.cli.settings import Settings
-from gossamer.experiments import features, picture_words
-from gossamer.experiments.catalogue import METHODS
-from gossamer.experiments.pictures import OURS, PicturePlan, Pictures, PictureTask, Runs, compare_pictures
+from gossamer.experiments import feature_words, features, picture_words, tasks
+from gossamer.experiments.pictures import compare_pictures, picture_problem
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.study import OURS, Case, Choice, Plan, Study, most
+from gossamer.privacy import epsilons
+from gossamer.spec import Spec
+from gossamer.spec.rules import dataset_of, step_of
 
 torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 
@@ -23,7 +27,7 @@ torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 @pytest.fixture
 def data(folder, monkeypatch):
     monkeypatch.setenv("GOSSAMER_DATA", str(folder))
-    for cached in (features._stream, __import__("gossamer.experiments.pictures", fromlist=["_stream"])._stream):
+    for cached in (tasks._read, tasks.terms_of):
         cached.cache_clear()
     return folder
 
@@ -101,19 +105,19 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "mushrooms", "--bf16"), "--bf16 is for mnist and cifar10"),
+        (("run", "mushrooms", "--bf16"), "--bf16 is for --model resnet18 or cnn"),
         (("run", "mushrooms", "--model", "cnn"), "--model cnn is for mnist and cifar10"),
         (("run", "mnist", "--model", "ridge"), "resnet18 or cnn"),
-        (("run", "mnist", "--model", "cnn", "--norm", "group"), "--norm and --stem are for --model resnet18"),
-        (("run", "mnist", "--rows", "l1"), "--rows is not for images"),
+        (("run", "mnist", "--model", "cnn", "--norm", "group"), "--norm group is for --model resnet18"),
+        (("run", "mnist", "--rows", "l1"), "--rows l1 is for mushrooms: leave it out"),
         (("run", "mnist", "--device", "nowhere"), "expected cpu, cuda"),
         (("run", "mnist", "--clip-per", "round"), "goes with --clip"),
         (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--where", "source"), "give --clip C"),
         (("compare", "mnist", "--l2", 0.1), "--l2 is not for comparing on images"),
         (("compare", "mnist", "--epsilon", 3), "are not for images"),
-        (("compare", "mushrooms", "--device", "cuda"), "--device is for mnist and cifar10"),
+        (("compare", "mushrooms", "--device", "cuda"), "--device cuda is for --model resnet18 or cnn"),
         (("frontier", "mnist", "--full"), "are not for images"),
-        (("compare", "mnist", "--quick", "--norm", "group"), "--norm and --stem are for --model resnet18"),
+        (("compare", "mnist", "--quick", "--norm", "group"), "--norm group is for --model resnet18"),
         (("run", "mnist", "--per-round", 1), "BatchNorm, which needs two images"),
         (("run", "mnist", "--device", "meta"), "expected cpu, cuda"),
         (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--clip", 1), "noise at the source"),
@@ -156,27 +160,32 @@ def test_a_comparison_goes_on_and_says_what_it_found(gossamer, data, tmp_path):
     assert kept == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "c" / "runs").iterdir()}
 
 
+def study_of(plan, **settings):
+    problem = picture_problem(Spec.of(dataset="mnist", model="cnn", **settings), quick=False)
+    return Study(problem, plan, None, most("train_accuracy"))
+
+
 def test_under_the_printed_noise_a_larger_step_costs_in_proportion(data):
     """With L = ∞ every gradient is charged in full, so ε is λ0 times a constant."""
-    from gossamer.experiments.pictures import _terms
-    from gossamer.experiments.runs import epsilons
-
-    problem = Pictures("mnist", net="cnn", per_round=4)
-    one, three = (np.array(epsilons(_terms(problem, OURS, step, 50, "published"), 50, 0.0)) for step in (0.2, 0.6))
+    study = study_of(Plan(50, 1, (0.2, 0.6)), per_round=4)
+    asked = (study.task(Case(OURS, None, "published", 0.01), Choice(step), 0) for step in study.plan.grid)
+    one, three = (np.array(epsilons(tasks.terms_of(task, 50), 50, 0.0)) for task in asked)
     np.testing.assert_allclose(three / one, 3.0, rtol=1e-4)
 
 
 def test_a_last_digit_of_epsilon_does_not_run_anything_again():
-    task = PictureTask(Pictures("mnist"), OURS, 0.1, 0, 10, 10, 1885.4295984506397)
-    assert task.key() == replace(task, epsilon=np.nextafter(1885.4295984506397, 2e3).item()).key()
-    assert task.key() != replace(task, epsilon=1885.5).key()
+    task = study_of(Plan(10, 1, (0.1,))).task(Case(OURS, 1885.4295984506397), Choice(0.1), 0)
+    next_one = repr(np.nextafter(1885.4295984506397, 2e3).item())
+    assert task.key() == replace(task, spec=task.spec.but(epsilon=next_one)).key()
+    assert task.key() != replace(task, spec=task.spec.but(epsilon="1885.5")).key()
 
 
 def test_a_run_that_diverges_says_so_and_the_comparison_goes_on(data, tmp_path):
-    problem = Pictures("mnist", net="cnn", per_round=4, clip=1e30, tested=10)
-    found = compare_pictures(problem, Runs(tmp_path, 1), PicturePlan(4, 1, 4, (1e30,)), (OURS,))
-    assert any(run["diverged"] for entry in found.entries for run in entry.runs)
-    assert any("iverge" in sentence for sentence in picture_words.findings(found))
+    problem = picture_problem(Spec.of(dataset="mnist", model="cnn", per_round=4, tested=10), quick=False).but(clip=1e30)
+    plan = Plan(4, 1, (1e30,), tuning_rounds=4, evaluations=10)
+    studied = compare_pictures(problem, Runs(tmp_path, 1), plan, (OURS,))
+    assert any(entry.diverged for entry in studied.entries)
+    assert any("iverge" in sentence for sentence in picture_words.list_findings(studied))
 
 
 def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch):
@@ -193,17 +202,18 @@ def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch)
 
 
 def test_the_study_of_features_spends_what_it_says(data, tmp_path):
-    effort = features.Effort(1, (2,), (1.0, 4.0))
-    study = features.feature_study("mnist", Runs(tmp_path, 1), effort, (OURS, "dsgd"), budgets=(2.0, math.inf))
-    assert len(study.cells) == 4
-    for cell in study.cells:
-        (run,) = cell.runs
+    plan = Plan(None, 1, (1.0, 4.0), evaluations=1, epsilons=(2.0, None), per_round=(2,))
+    problem = features.feature_problem("mnist", "iid")
+    studied = features.study_features(problem, Runs(tmp_path, 1), plan, (OURS, "dsgd"))
+    assert len(studied.entries) == 4
+    for entry in studied.entries:
+        (run,) = entry.runs
         assert run["steps"] == 5, "ten images each, two a round"
-        if math.isfinite(cell.epsilon):
-            assert run["epsilon"] == pytest.approx(2.0, rel=1e-3)
+        if entry.case.epsilon is not None:
+            assert max(run["epsilon"]) == pytest.approx(2.0, rel=1e-3)
             # one image moves a mean of two by 2 c / 2 at most; the Gaussian mechanism's σ for that is known
-            assert run["noise"] == pytest.approx(_sigma(2.0, 1e-5) * 2 * features.CLIP / 2, rel=0.01)
-    assert METHODS["dsgd"].label in features.markdown(study, "a command")
+            assert run["noise"][0] == pytest.approx(_sigma(2.0, 1e-5) * 2 * features.CLIP / 2, rel=0.01)
+    assert find_method("dsgd").label in feature_words.tell_features(studied).markdown("a command")
 
 
 def _sigma(epsilon, delta):
@@ -248,11 +258,11 @@ def test_a_private_record_is_resumed_once(gossamer, data, tmp_path, monkeypatch)
     def crash(*_):
         raise SystemError
 
-    whole = command.prepared
-    monkeypatch.setattr(command, "prepared", lambda *given: whole(*given)._replace(run=crash))
+    whole = command._run
+    monkeypatch.setattr(command, "_run", crash)
     with pytest.raises(SystemError):
         app(["run", "--resume", "p", "--steps", "3"], standalone_mode=False)
-    monkeypatch.setattr(command, "prepared", whole)
+    monkeypatch.setattr(command, "_run", whole)
     code, _, err = gossamer("run", "--resume", "p", "--steps", 3)
     assert code != 0
     assert "a second time" in err.replace("\n", " ")
@@ -271,7 +281,8 @@ def test_a_cnn_has_a_step_of_its_own(gossamer, data, tmp_path):
     code, _, err = gossamer("run", "mnist", "--per-round", 2, "--steps", 1, "--model", "cnn", "--out", "r")
     assert code == 0, err
     assert gs.Record.load(tmp_path / "r").config["algorithm"]["step"].startswith("Decay(initial=0.06,")
-    assert prepare._usual_step(Settings(dataset="mnist")) == "0.6,0.6", "a ResNet's, as published"
+    published = Spec.of(dataset="mnist")
+    assert step_of(published, dataset_of(published)) == "0.6,0.6", "a ResNet's, as published"
     said = " ".join(gossamer("run", "--help")[1].split())
     assert "0.06,0.6 with --model cnn" in said
     assert "the default for mushrooms and images" in said

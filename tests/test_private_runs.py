@@ -44,25 +44,25 @@ def run(privacy, steps=60, gradient="history", draw="random", model=None, callba
 def test_a_private_run_says_what_it_spent(tmp_path, privacy, gradient, draw):
     record = run(privacy, gradient=gradient, draw=draw)
     assert record.claim.startswith("private: exact")
-    assert (record.epsilon[:, 0] <= 4.0).all()
-    assert (record.epsilon[:, 0] >= 3.96).all()
-    assert (record.epsilon[:, 1] >= record.epsilon[:, 0] - 1e-6).all()
+    assert (record.epsilon.spent <= 4.0).all()
+    assert (record.epsilon.spent >= 3.96).all()
+    assert (record.epsilon.for_ever >= record.epsilon.spent - 1e-6).all()
     record.save(tmp_path / "r")
     again = gs.Record.load(tmp_path / "r")
     np.testing.assert_array_equal(again.epsilon, record.epsilon)
-    assert again.summary()["epsilon"] == record.epsilon[:, 0].tolist()
+    assert again.summary()["epsilon"] == record.epsilon.spent.tolist()
     assert (run(privacy, gradient=gradient, draw=draw).theta != record.theta).any(), "noise is not seeded"
 
 
 def test_every_message_is_noised_once_and_on_its_grid(monkeypatch):
     sent = []
-    genuine = exact.exact_laplace
+    genuine = exact.released
 
-    def watched(value, scale):
-        sent.append((value.copy(), scale, genuine(value, scale)))
+    def watched(value, scale, law):
+        sent.append((value.copy(), scale, genuine(value, scale, law)))
         return sent[-1][2]
 
-    monkeypatch.setattr("gossamer.privacy.boundary.exact_laplace", watched)
+    monkeypatch.setattr("gossamer.privacy.exact.released", watched)
     run(gs.Laplace(gs.decay(2.0, 0.6)), steps=30)
     assert len(sent) == 2 * 30, "s and θ, once a round"
     for t, (_, scale, _) in enumerate(sent):
@@ -83,7 +83,7 @@ def test_a_learner_whose_budget_is_spent_sends_nothing_new(monkeypatch):
 
     monkeypatch.setattr(gs.privacy.PrivateBoundary, "release", watched)
     record = run(gs.Laplace.for_budget([1.0] * 9 + [5.0], horizon=20), steps=60)
-    assert (record.epsilon[:, 0] <= [1.0] * 9 + [5.0]).all()
+    assert (record.epsilon.spent <= [1.0] * 9 + [5.0]).all()
     assert any("send nothing new: 0 from round 20, 1 from round 20" in note for note in record.notes)
     for channel in ("s", "theta"):
         out = {t: v for c, t, v in released if c == channel}
@@ -94,7 +94,7 @@ def test_a_learner_whose_budget_is_spent_sends_nothing_new(monkeypatch):
 def test_a_resumed_run_goes_on_with_its_ledger():
     part = run(gs.Laplace.for_budget(2.0, horizon=30), steps=60, callback=lambda p: p.t == 25)
     whole = run(gs.Laplace.for_budget(2.0, horizon=30), steps=60, resume=part)
-    assert (whole.epsilon[:, 0] <= 2.0).all()
+    assert (whole.epsilon.spent <= 2.0).all()
     assert any("from round 30 on" in note for note in whole.notes)
 
 
@@ -205,9 +205,9 @@ def test_an_algorithm_without_a_recursion_makes_no_claim_on_messages():
 
 def test_a_budget_for_ever_is_kept_for_ever():
     record = run(gs.Laplace.for_budget(3.0, horizon=math.inf), steps=50)
-    assert (record.epsilon[:, 1] <= 3.0).all()
-    assert (record.epsilon[:, 1] >= 2.97).all()
-    assert (record.epsilon[:, 0] < 3.0).all()
+    assert (record.epsilon.for_ever <= 3.0).all()
+    assert (record.epsilon.for_ever >= 2.97).all()
+    assert (record.epsilon.spent < 3.0).all()
 
 
 @pytest.mark.parametrize("gradient", ["history", "latest"])
@@ -218,7 +218,7 @@ def test_rounds_that_are_not_full_are_refused(gradient):
     stream = gs.streams.from_arrays(X, [np.arange(9) % 2, np.arange(10) % 2], per_round=2, ranges=(0, 1))
     given = {"model": gs.LogisticRegression(l2=0.1), "privacy": Laplace.for_budget(1.0), "gradient": gradient}
     algorithm, net = gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.complete(2)
-    assert gs.simulate(algorithm, net, stream, steps=4, **given).epsilon[:, 0].max() <= 1
+    assert gs.simulate(algorithm, net, stream, steps=4, **given).epsilon.spent.max() <= 1
     with pytest.raises(gs.GossamerError, match="learner 0 has 9 records for 5 rounds of 2"):
         gs.simulate(algorithm, net, stream, steps=5, **given)
 
@@ -239,7 +239,8 @@ def test_a_private_run_that_is_extended_keeps_its_noise_and_its_budget():
     first = private_run(10, gs.Laplace.for_budget(8.0))
     longer = private_run(40, gs.Laplace.for_budget(8.0), first)
     assert longer.config["noise"] == first.config["noise"]
-    assert (longer.epsilon <= 8.0).all(), "and for ever, since a learner stops where its budget ends"
+    assert (longer.epsilon.spent <= 8.0).all()
+    assert (longer.epsilon.for_ever <= 8.0).all(), "and for ever, since a learner stops where its budget ends"
     assert any("send nothing new" in note for note in longer.notes)
 
 

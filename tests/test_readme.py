@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 import subprocess
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.cli import main as gossamer
+from gossamer.algorithms import METHODS
+from gossamer.cli import main as run_command
+from gossamer.datasets import DATASETS
+from gossamer.models.registry import MODELS
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,9 +25,8 @@ def examples(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def example(page: str) -> str:
-    (code,) = examples(page)
-    return code
+def example(page: str, which: int = 0) -> str:
+    return examples(page)[which]
 
 
 def test_the_readmes_example_runs_in_ten_lines(tmp_path, monkeypatch, capsys):
@@ -68,28 +71,58 @@ def test_every_command_that_the_pages_show_is_understood(tmp_path, monkeypatch, 
         words = shlex.split(re.split(r"  +(?=[a-z])|  +#", line.replace("        ", " "))[0])
         monkeypatch.setattr(sys, "argv", ["gossamer", *words, "--no-such-option"])
         with pytest.raises(SystemExit):
-            gossamer()
+            run_command()
         assert "No such option: --no-such-option" in capsys.readouterr().err, line
 
 
-def test_the_algorithm_of_contributing_is_typed_and_reaches_the_optimum_of_a_balanced_network(tmp_path):
-    (tmp_path / "my_push_pull.py").write_text(example("CONTRIBUTING.md"), encoding="utf-8")
+@pytest.fixture
+def contributed(tmp_path, monkeypatch):
+    """All that CONTRIBUTING shows as modules of a user's own, forgotten again afterwards."""
+    registries = [METHODS, DATASETS, MODELS]
+    before = [(dict(one._entries), dict(one._objects)) for one in registries]
+    for k, code in enumerate(examples("CONTRIBUTING.md")):
+        (tmp_path / f"contributed{k}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield [f"contributed{k}" for k in range(len(examples("CONTRIBUTING.md")))]
+    for one, (entries, objects) in zip(registries, before, strict=True):
+        one._entries, one._objects = entries, objects
+    for name in [name for name in sys.modules if name.startswith("contributed")]:
+        del sys.modules[name]
+
+
+def test_the_code_of_contributing_is_typed(tmp_path, contributed):
+    files = [tmp_path / f"{name}.py" for name in contributed]
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", tmp_path / "my_push_pull.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", "mypy", "--strict", *files], cwd=ROOT, capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout
-    names: dict[str, object] = {}
-    exec(example("CONTRIBUTING.md"), names)
+
+
+def test_the_algorithm_of_contributing_reaches_the_optimum_and_passes_the_suite(contributed):
+    my_push_pull = importlib.import_module(contributed[0]).my_push_pull
     rng = np.random.default_rng(0)
     X, truth = rng.normal(size=(4, 30, 2)), rng.normal(size=(4, 2))
     stream = gs.streams.from_arrays(X, np.einsum("irn,in->ir", X, truth), per_round=30)
-    run = gs.simulate(
-        names["my_push_pull"](0.05), gs.Network.ring(4), stream, model=gs.RidgeRegression(l2=0.1), steps=2000
-    )
+    algorithm, model = my_push_pull(gs.decay(0.05, 0.0)), gs.RidgeRegression(l2=0.1)
+    run = gs.simulate(algorithm, gs.Network.ring(4), stream, model=model, steps=2000)
     assert np.abs(run.theta - run.optimum).max() < 1e-10, "constant step and no noise: the exact optimum"
+    assert gs.check_algorithm(my_push_pull(gs.decay(0.1, 0.0)))
+
+
+def test_what_contributing_shows_can_be_named_in_the_command(contributed, gossamer, tmp_path):
+    code, _, err = gossamer(
+        "run", f"{contributed[1]}:diagonal", "--split", "by-class", "--algorithm", f"{contributed[0]}:my_push_pull",
+        "--step", "0.05,0", "--noise", "0", "--steps", 20, "--out", "line",
+    )  # fmt: skip
+    assert code == 0, err
+    assert gs.Record.load(tmp_path / "line").config["algorithm"]["name"] == "my_push_pull"
+    code, _, err = gossamer(
+        "run", f"{contributed[1]}:diagonal", "--model", f"{contributed[2]}:make_hidden", "--step", "0.1,0.6",
+        "--noise", "0", "--steps", 3, "--out", "hidden",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "one hidden layer" in gs.Record.load(tmp_path / "hidden").config["model"]
+    assert "my_push_pull" in METHODS.entries(), "declared, so that it can be compared by its name as well"
 
 
 def test_the_readme_names_the_two_commands_and_its_pictures_exist():
@@ -104,9 +137,3 @@ def test_the_readme_names_the_two_commands_and_its_pictures_exist():
 def test_the_algorithm_of_the_methods_page_passes_the_suite(capsys):
     exec(example("docs/methods.md"), {})
     assert "limit: distance from argmin Σ f_i" in capsys.readouterr().out
-
-
-def test_the_algorithm_of_contributing_passes_the_suite():
-    names: dict[str, object] = {}
-    exec(example("CONTRIBUTING.md"), names)
-    assert gs.check_algorithm(names["my_push_pull"](0.1))

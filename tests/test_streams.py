@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
 from gossamer import GossamerError, datasets, streams
 from gossamer.records import features_of
-from gossamer.streams import mushrooms as mushrooms_file
+
+mushrooms_file = importlib.import_module("gossamer.datasets.mushrooms")  # the function has the same name
 
 
 def test_arrays_arrive_one_a_round():

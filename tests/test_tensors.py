@@ -8,8 +8,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy import stats
 
 from gossamer import GossamerError
-from gossamer.privacy import exact_gaussian, exact_laplace
-from gossamer.privacy.exact import LARGEST, SMALLEST
+from gossamer.privacy import exact_gaussian, exact_laplace, law_named
 
 torch = pytest.importorskip("torch", reason="needs the extra `nn`")
 from gossamer.privacy import tensors  # noqa: E402
@@ -19,11 +18,11 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 def tensor_laplace(values, scale):
     """In tensor operations, as where a GPU has no Triton."""
-    return tensors.released(values, scale, "laplace", LARGEST, SMALLEST)
+    return tensors.released(values, scale, law_named("laplace"))
 
 
 def tensor_gaussian(values, scale):
-    return tensors.released(values, scale, "gaussian", LARGEST, SMALLEST)
+    return tensors.released(values, scale, law_named("gaussian"))
 
 
 LAPLACE = [exact_laplace, tensor_laplace]

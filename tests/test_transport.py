@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -13,9 +16,24 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities
+from gossamer.peers.collect import collect_outcomes
+from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
-from gossamer.peers.transport import Hub
-from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, frames_in, packed, parts_of
+from gossamer.peers.process import LearnerProcess
+from gossamer.peers.transport import Wiring
+from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, pack, split_frames, split_vector
+from peers_hub import Hub
+from test_processes import make, simulated
+
+CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def contributed():
+    """The transport that CONTRIBUTING shows, as it stands there."""
+    names = {"__name__": "contributed"}
+    code = next(c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL) if "(Transport)" in c)
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    return names["ByHand"]
 
 
 class Within:
@@ -40,17 +58,52 @@ class Within:
         pass
 
 
+class ByHand:
+    """The same with CONTRIBUTING's transport."""
+
+    def __init__(self):
+        self.got, self.here, self.kind = {0: [], 1: []}, {}, contributed()
+
+    async def begin(self, i):
+        tells, hears = ({1: ""}, []) if i == 0 else ({}, [0])
+        self.ends[i] = self.kind(
+            self.here, Wiring(i, "", tells, hears, None, None, self.got[i].append, lambda: b"hello")
+        )
+        await self.ends[i].start()
+        self.ends[i].dial()
+        await asyncio.sleep(0)
+        for got in self.got.values():
+            got[:] = [one for one in got if one.data != b"hello"]
+
+    async def start(self):
+        self.ends = {}
+        for i in (0, 1):
+            await self.begin(i)
+
+    async def restart_listener(self):
+        await self.ends[1].close()
+        await self.begin(1)
+
+    async def until(self, done):
+        await asyncio.sleep(0)
+        assert done()
+
+    async def close(self):
+        for end in self.ends.values():
+            await end.close()
+
+
 class OverTls:
     """The same over gRPC on loopback."""
 
     def __init__(self):
         self.got = {0: [], 1: []}
-        self.authority = certificates.authority("run")
+        self.authority = certificates.make_authority("run")
 
     def links(self, i, listen):
-        own, who = certificates.certificate(self.authority, i), Identities(self.authority.certificate)
+        own, who = certificates.issue_certificate(self.authority, i), Identities(self.authority.certificate)
         tells, hears = ({1: ""}, []) if i == 0 else ({}, [0])
-        return Links(i, listen, tells, hears, own, who, self.got[i].append, lambda: b"hello")
+        return Links(Wiring(i, listen, tells, hears, own, who, self.got[i].append, lambda: b"hello"))
 
     async def start(self):
         self.ends = {i: self.links(i, "127.0.0.1:0") for i in (0, 1)}
@@ -83,7 +136,7 @@ class OverTls:
             await end.close()
 
 
-@pytest.fixture(params=[Within, OverTls], ids=["within a process", "over TLS"])
+@pytest.fixture(params=[Within, ByHand, OverTls], ids=["within a process", "by hand", "over TLS"])
 def world(request):
     def run(work):
         async def whole():
@@ -100,12 +153,12 @@ def world(request):
 
 
 def frames_of(arrived):
-    return [bytes(frame) for one in arrived for frame in frames_in(one.data)]
+    return [bytes(frame) for one in arrived for frame in split_frames(one.data)]
 
 
 def test_frames_arrive_whole_in_order_and_with_their_sender(world):
     async def work(made):
-        sent = [packed(Frame(Ack(t))) for t in range(200)]
+        sent = [pack(Frame(Ack(t))) for t in range(200)]
         for frame in sent:
             made.ends[0].send(1, frame)
         await made.until(lambda: len(frames_of(made.got[1])) == 200)
@@ -117,20 +170,20 @@ def test_frames_arrive_whole_in_order_and_with_their_sender(world):
 
 def test_answers_go_back_on_the_same_link(world):
     async def work(made):
-        made.ends[0].send(1, packed(Frame(Ack(1))))
+        made.ends[0].send(1, pack(Frame(Ack(1))))
         await made.until(lambda: made.got[1])
-        made.ends[1].reply(0, packed(Frame(Ack(2))))
+        made.ends[1].reply(0, pack(Frame(Ack(2))))
         await made.until(lambda: made.got[0])
         assert [(one.sender, one.answer) for one in made.got[0]] == [(1, True)]
-        assert frames_of(made.got[0]) == [packed(Frame(Ack(2)))]
+        assert frames_of(made.got[0]) == [pack(Frame(Ack(2)))]
 
     world(work)
 
 
 def test_the_largest_frames_pass_among_small_ones(world):
     async def work(made):
-        large = [packed(frame) for frame in parts_of(3, "theta", bytes(range(256)) * (PAYLOAD_LIMIT * 2 // 256))]
-        sent = [packed(Frame(Ack(1))), *large, packed(Frame(Ack(2)))]
+        large = [pack(frame) for frame in split_vector(3, "theta", bytes(range(256)) * (PAYLOAD_LIMIT * 2 // 256))]
+        sent = [pack(Frame(Ack(1))), *large, pack(Frame(Ack(2)))]
         for frame in sent:
             made.ends[0].send(1, frame)
         await made.until(lambda: len(frames_of(made.got[1])) == len(sent))
@@ -144,8 +197,8 @@ def test_a_listener_that_comes_back_is_reached_again(world):
 
     async def work(made):
         await made.restart_listener()
-        made.ends[0].send(1, packed(Frame(Ack(7))))
-        await made.until(lambda: packed(Frame(Ack(7))) in frames_of(made.got[1]))
+        made.ends[0].send(1, pack(Frame(Ack(7))))
+        await made.until(lambda: pack(Frame(Ack(7))) in frames_of(made.got[1]))
         assert {(one.sender, one.answer) for one in made.got[1]} == {(0, False)}
 
     world(work)
@@ -158,7 +211,7 @@ def test_sending_to_nobody_waits_for_nothing(world):
             await made.ends[1].close()
         before = time.monotonic()
         for t in range(100):
-            made.ends[0].send(1, packed(Frame(Ack(t))))
+            made.ends[0].send(1, pack(Frame(Ack(t))))
         assert time.monotonic() - before < 1.0
         assert made.got[0] == []
 
@@ -169,21 +222,20 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
     """Its own authority may sign whatever it likes: only the very certificate that was announced is learner 0's."""
 
     async def work():
-        run, own = certificates.authority("run"), certificates.authority("hospital")
-        brought, other = certificates.certificate(own, 77), certificates.certificate(own, 0)
+        run, own = certificates.make_authority("run"), certificates.make_authority("hospital")
+        brought, other = certificates.issue_certificate(own, 77), certificates.issue_certificate(own, 0)
         got, said = [], []
-        listener = Links(
-            1, "127.0.0.1:0", {}, [0], certificates.certificate(run, 1),
-            Identities(run.certificate, {0: brought.certificate}), got.append, lambda: b"hello",
-        )  # fmt: skip
+        pinned = Identities(run.certificate, {0: brought.certificate})
+        listens = Wiring(
+            1, "127.0.0.1:0", {}, [0], certificates.issue_certificate(run, 1), pinned, got.append, lambda: b"hello"
+        )
+        listener = Links(listens)
         await listener.start()
-        for pair, welcome in ((brought, True), (other, False), (certificates.certificate(run, 0), False)):
+        for pair, welcome in ((brought, True), (other, False), (certificates.issue_certificate(run, 0), False)):
             got.clear()
             said.clear()
-            caller = Links(
-                0, "127.0.0.1:0", {1: f"127.0.0.1:{listener.port}"}, [], pair, Identities(run.certificate),
-                said.append, lambda: b"hello",
-            )  # fmt: skip
+            address, who = {1: f"127.0.0.1:{listener.port}"}, Identities(run.certificate)
+            caller = Links(Wiring(0, "127.0.0.1:0", address, [], pair, who, said.append, lambda: b"hello"))
             await caller.start()
             caller.dial()
             for _ in range(150):
@@ -199,12 +251,33 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
 
 
 def test_hosts_that_look_like_learners_and_chains_of_certificates_open_no_door():
-    signer = certificates.authority("run")
+    signer = certificates.make_authority("run")
     with pytest.raises(gs.GossamerError, match="are learners' own"):
-        certificates.certificate(signer, 2, ["learner-0"])
-    own = certificates.authority("hospital")
-    leaf = certificates.certificate(own, 0)
+        certificates.issue_certificate(signer, 2, ["learner-0"])
+    own = certificates.make_authority("hospital")
+    leaf = certificates.issue_certificate(own, 0)
     who = Identities(signer.certificate, {0: leaf.certificate + own.certificate})
     trusted, _ = who.expected(0)
     assert trusted.count(b"BEGIN CERTIFICATE") == 1
     assert who.trusted.count(b"BEGIN CERTIFICATE") == 2
+
+
+def test_learners_run_on_a_transport_of_ones_own(tmp_path):
+    """Four learners' processes in one event loop, by hand: the simulator's numbers."""
+    m, steps, kind, here = 4, 40, contributed(), {}
+    network = gs.Network.exponential(m)
+    make(tmp_path / "run", steps, network, m=m)
+
+    async def work():
+        plans = [read_config(tmp_path / "run" / f"learner-{i}") for i in range(m)]
+        learners = [LearnerProcess(plan, connect=lambda wiring: kind(here, wiring)) for plan in plans]
+        try:
+            return await asyncio.wait_for(asyncio.gather(*(learner.run() for learner in learners)), 60)
+        finally:
+            for learner in learners:
+                learner.journal.close()
+
+    assert asyncio.run(work()) == [0] * m
+    collected = collect_outcomes(tmp_path / "run")
+    assert collected.t == steps
+    np.testing.assert_allclose(collected.theta, simulated(steps, network, m), rtol=0, atol=1e-12)

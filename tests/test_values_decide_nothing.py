@@ -6,6 +6,7 @@ message after it would tell of that record, and no budget would have paid for it
 
 from __future__ import annotations
 
+import importlib
 import io
 import itertools
 import json
@@ -20,9 +21,10 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import GossamerError, streams
+from gossamer.datasets import images
+from gossamer.experiments.tasks import data_of
 from gossamer.records import features_of
-from gossamer.streams import images
-from gossamer.streams import mushrooms as mushrooms_file
+from gossamer.spec import Spec
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -30,6 +32,7 @@ from gossamer.peers.boundary import boundary_of
 from gossamer.peers.config import Config, DataPlan, ModelPlan, PartyPlan, Plan, PrivacyPlan, RecordsPlan, Run
 from gossamer.peers.feed import Records, Spool
 
+mushrooms_file = importlib.import_module("gossamer.datasets.mushrooms")  # the function has the same name
 SCHEMAS = {
     "a header that is a record": Schema("2", ("0", "1", "2"), {"0": (0, 3), "1": (-2, 2)}, {}),
     "a quantity, and a header that is a record": Schema("1", (), {"0": (0, 3), "1": (0, 1)}, {}),
@@ -314,8 +317,8 @@ def test_more_classes_than_a_model_has_are_refused_whatever_the_records_are(tmp_
 
 
 def test_comparisons_price_simulated_noise_of_any_split():
-    problem = gs.experiments.problems.Problem("mushrooms", "by-class")
-    assert problem.stream(0).table.undeclared == ""
+    stream, _, _ = data_of(Spec.of(dataset="mushrooms", split="by-class"))
+    assert stream.table.undeclared == ""
     assert gs.datasets.mushrooms(10, 0, split="by-class").table.undeclared, "elsewhere it stands"
 
 

@@ -10,7 +10,7 @@ run.plot("run.png")
 import importlib
 from typing import TYPE_CHECKING
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
 from gossamer.lazy import import_on_first_use
 from gossamer.version import __version__
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from gossamer.networks import Network
     from gossamer.privacy import Gaussian, Laplace
     from gossamer.schedules import decay, geometric
-    from gossamer.simulate import Record, simulate
+    from gossamer.run_record import Record
+    from gossamer.simulate import simulate
 else:
     # Python gives the name of a package to the package when it is first imported: here `simulate` would no longer be
     # the function once any module of gossamer.simulate is loaded. So it is imported now, and gives its name back.
@@ -46,20 +47,7 @@ else:
     __getattr__ = import_on_first_use(
         __name__,
         {
-            "gossamer.algorithms": [
-                "Algorithm",
-                "algorithms",
-                "diadsp",
-                "dsgd",
-                "ldol",
-                "ldp_gradient_tracking",
-                "push_pull",
-                "robust_push_pull",
-                "stochastic_subgradient",
-                "subgradient_rescaling",
-                "tailored_gradient_tracking",
-                "wang_basar",
-            ],
+            "gossamer.algorithms": ["Algorithm", "algorithms"],
             "gossamer.checks.audit": ["audit"],
             "gossamer.checks.conformance": ["check_algorithm"],
             "gossamer.datasets": ["datasets"],
@@ -69,9 +57,10 @@ else:
             "gossamer.privacy": ["Gaussian", "Laplace", "privacy"],
             "gossamer.schedules": ["decay", "geometric", "schedules"],
             "gossamer.simulate.engine": ["simulate"],
-            "gossamer.simulate.record": ["Record"],
+            "gossamer.run_record": ["Record"],
             "gossamer.streams": ["streams"],
         },
+        otherwise="gossamer.algorithms",  # every method that is declared there
     )
 
 
@@ -81,11 +70,15 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Algorithm",
+    "BadValue",
+    "BudgetSpent",
+    "Diverged",
     "Gaussian",
     "GossamerError",
     "Laplace",
     "LogisticRegression",
     "Network",
+    "NotProvable",
     "Record",
     "RidgeRegression",
     "SoftmaxRegression",

@@ -8,14 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def import_on_first_use(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The package's `__getattr__` (PEP 562); `names` are listed by the module that has them, or is the one named."""
-    places = {name: module for module, found_there in names.items() for name in found_there}
+def import_on_first_use(
+    package: str, names: Mapping[str, Sequence[str]], otherwise: str | None = None
+) -> Callable[[str], Any]:
+    """The package's `__getattr__` (PEP 562).
+
+    `names` are listed by the module that has them, or is the one named. A name that is not listed is looked for in the
+    module `otherwise`.
+    """
+    places = {name: module for module, names_there in names.items() for name in names_there}
 
     def import_name(name: str) -> Any:
-        if name not in places:
+        place = places.get(name, None if name.startswith("_") else otherwise)
+        module = None if place is None else importlib.import_module(place)
+        if module is None or not (name in places or hasattr(module, name)):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(places[name])
         value = module if module.__name__ == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)  # found at once from now on
         return value

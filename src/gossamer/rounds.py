@@ -8,8 +8,14 @@
 The ridge's l2 θ is no record's, so it is added after the noise at the source: what is noised there depends on records
 and on nothing that could be steered to where adding it rounds.
 
-No state gets beyond FARTHEST where that is asked for, as it is wherever records are to be kept secret: whatever
-neighbours send, no record's gradient may overflow, because whether it does would tell of the record.
+Where records are to be kept secret, no state gets beyond FARTHEST (`finite`): whatever neighbours send, no record's
+gradient may overflow, because whether it does would tell of the record. Two callers differ in when they ask for it:
+
+    a party        always. Nobody sees its states, and one that overflowed would send what all its neighbours refuse.
+    a simulation   where a budget is proved. Elsewhere it must not: `near` makes 0 of NaN and FARTHEST of ∞, after which
+                   a run that diverges looks finite, and would not be refused at its next evaluation.
+
+A run that learns stays far below FARTHEST, and there `near` changes no bit.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.types import Array
 
 
@@ -29,14 +29,14 @@ class Decay:
             try:
                 value = tuple(map(float, given)) if isinstance(given, tuple) else float(given)
             except (TypeError, ValueError):
-                raise GossamerError(
-                    f"a schedule with {name}={given!r}: expected a number, or one per learner."
-                ) from None
+                requirement = "expected a number, or one per learner"
+                raise BadValue(name, given, requirement, python=f"a schedule with {name}={given!r}") from None
             object.__setattr__(self, name, value)
         if min(self.initial if isinstance(self.initial, tuple) else (self.initial,)) < 0:
             raise GossamerError(f"a schedule that starts at {_short(self.initial)}: expected no negative value.")
         if not 0 < self.ratio < math.inf:
-            raise GossamerError(f"a schedule with ratio={self.ratio:g}: expected a finite number above 0.")
+            python = f"a schedule with ratio={self.ratio:g}"
+            raise BadValue("ratio", self.ratio, "expected a finite number above 0", python=python)
         columns = None
         if isinstance(self.initial, tuple) or isinstance(self.exponent, tuple):
             initial, exponent = np.broadcast_arrays(np.asarray(self.initial), np.asarray(self.exponent))
@@ -80,16 +80,16 @@ def decay(initial: float | Sequence[float], exponent: float | Sequence[float]) -
             f"decay() has {len(start)} initial values and {len(power)} exponents: give one of each per learner."
         )
     if min(start if isinstance(start, tuple) else (start,)) < 0:
-        raise GossamerError(f"decay(initial={initial!r}): an initial value must not be negative.")
+        raise _refused("decay", "initial", initial, "an initial value must not be negative")
     if max(abs(p) for p in (power if isinstance(power, tuple) else (power,))) > 100:
-        raise GossamerError(f"decay(exponent={exponent!r}): expected an exponent of at most 100 in size.")
+        raise _refused("decay", "exponent", exponent, "expected an exponent of at most 100 in size")
     return Decay(start, power)
 
 
 def geometric(initial: float | Sequence[float], ratio: float) -> Decay:
     """initial · ratio^t, 0 < ratio ≤ 1."""
     if not 0 < ratio <= 1:
-        raise GossamerError(f"geometric(ratio={ratio!r}): expected above 0 and at most 1.")
+        raise _refused("geometric", "ratio", ratio, "expected above 0 and at most 1")
     return Decay(decay(initial, 0.0).initial, 0.0, float(ratio))
 
 
@@ -116,8 +116,12 @@ def _values(name: str, given: float | Sequence[float]) -> float | tuple[float, .
     except (TypeError, ValueError):
         values = ()
     if not values or not all(math.isfinite(v) for v in values):
-        raise GossamerError(f"decay({name}={given!r}): expected a finite number, or one per learner.")
+        raise _refused("decay", name, given, "expected a finite number, or one per learner")
     return values if isinstance(given, Sequence | np.ndarray) else values[0]
+
+
+def _refused(function: str, name: str, value: Any, requirement: str) -> BadValue:
+    return BadValue(name, value, requirement, python=f"{function}({name}={value!r})")
 
 
 def _short(value: float | tuple[float, ...]) -> str:

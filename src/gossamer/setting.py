@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import GossamerError
+from gossamer.errors import AT_SOURCE, Argument, NotProvable, Part
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
+from gossamer.streams import Stream
 from gossamer.types import Dynamics, Rounding
 
 
@@ -34,12 +35,12 @@ def setting_for(
     """All that decides the privacy of these learners; `per_round[k]` records arrive at learners[k] in every round."""
     if table.undeclared:
         # One record would move how all others are seen: no recursion and no clipper covers that.
-        raise GossamerError(f"privacy cannot be proved: {table.undeclared}")
+        raise NotProvable("privacy cannot be proved: ", table.undeclared)
     rows = [network.rows([i], algorithm.mixes) for i in learners]
 
     def dynamics(k: int, rounds: int) -> Dynamics:
         if algorithm.dynamics is None:
-            raise GossamerError(f"no sensitivity recursion is known for {algorithm.name}: use noise at the source.")
+            raise NotProvable(f"no sensitivity recursion is known for {algorithm.name}: use ", *AT_SOURCE, ".")
         return algorithm.dynamics(rows[k], network.own_weights(rounds)[:, learners[k]])
 
     known: dict[int, Rounding] = {}
@@ -69,6 +70,57 @@ def setting_for(
         step_exponent=None if algorithm.dynamics is None else algorithm.dynamics(rows[0], np.ones(1)).v,
         read_once=read_once,
     )
+
+
+def setting_of(
+    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int
+) -> Setting:
+    """All that decides the privacy of a simulation's learners."""
+    newest = stream.room(1)
+    for i, records in enumerate(stream.room(steps)):
+        refuse_short_rounds(i, int(records), int(newest[i]), steps)
+    return setting_for(
+        range(network.m),
+        algorithm,
+        network,
+        model,
+        stream.table,
+        gradient=gradient,
+        steps=steps,
+        size=getattr(model, "size", None) or stream.table.columns * model.outputs,
+        per_round=[int(n) for n in newest],
+        read_once=stream.rounds is not None and steps <= stream.rounds,
+    )
+
+
+def full_rounds(stream: Stream) -> float:
+    """How many rounds bring every learner as many records as the first; ∞ where records never end."""
+    return math.inf if stream.rounds is None else int((stream.room(2**40) // stream.room(1)).min())
+
+
+FEWER = ("use fewer ", Argument("steps"), " or a smaller ", Argument("per_round"))
+
+
+def refuse_short_rounds(learner: int, records: int, per_round: int, steps: int, remedy: Sequence[Part] = FEWER) -> None:
+    """Refuse records that do not fill every round of a private run.
+
+    The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
+    """
+    if records < steps * per_round:
+        raise NotProvable(
+            f"learner {learner} has {records} records for {steps} rounds of {per_round}, and privacy is proved for a "
+            "full round every time: ", *remedy, ".",
+        )  # fmt: skip
+
+
+def refuse_more_rounds(argument: str, rounds: float, stream: Stream) -> None:
+    """Refuse more rounds than the data fill, by the same rule, before a run is begun; `argument` asks for them."""
+    full = full_rounds(stream)
+    if rounds > full:
+        raise NotProvable(
+            Argument(argument, rounds), f": the data have {full:g} full rounds, and privacy is proved for full ones "
+            "only: use ", Argument(argument, full), " or fewer.",
+        )  # fmt: skip
 
 
 def window_of(model: Model, gradient: Gradient) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError
 from gossamer.schedules import Schedule
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
@@ -65,6 +65,8 @@ class Algorithm:
         """What a run with this noise breaks; refuses instead where the algorithm is strict."""
         broken = self.broken(noise)
         if broken and self.strict:
-            remedy = "Change the schedules, or say strict=False (--no-strict) to run all the same."
-            raise GossamerError(f"{self.name}: {' '.join(broken)} {remedy}")
+            raise GossamerError(
+                f"{self.name}: {' '.join(broken)} Change the schedules, or say ",
+                Argument("strict", False), " to run all the same.",
+            )  # fmt: skip
         return broken

@@ -17,7 +17,8 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import GossamerError
+from gossamer.algorithms.registry import method
+from gossamer.errors import BadValue
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -28,13 +29,15 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
+@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, order=10)
 def dsgd(
     step: Schedule, noise: Schedule | None = None, *, over: Literal["W", "R"] = "W", strict: bool = True
 ) -> Algorithm:
     """DSGD with step sizes `step`; over="R" is the naive run on a directed graph, a misuse, and needs strict=False."""
 
     if over not in ("W", "R"):
-        raise GossamerError(f"dsgd(over={over!r}): expected 'W', or 'R' for the naive run on a directed graph.")
+        requirement = "expected 'W', or 'R' for the naive run on a directed graph"
+        raise BadValue("over", over, requirement, python=f"dsgd(over={over!r})")
 
     def own(rows: Rows) -> Array:
         return 1 + (rows.W_ii if over == "W" else rows.R_ii)
@@ -70,3 +73,11 @@ def dsgd(
         weights=(lambda u: u) if over == "R" else None,
         parameters={"step": repr(step), "over": over, "noise": repr(noise) if noise is not None else None},
     )
+
+
+@method(
+    label="DSGD on I+R (misuse)", source="V", step_exponent=0.6, noise_exponent=0.55, compared=False, order=11
+)  # fmt: skip
+def dsgd_naive(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+    """DSGD on a directed graph as if it were undirected: a misuse, kept as an ablation, whatever `strict` says."""
+    return dsgd(step, noise, over="R", strict=False)

@@ -21,6 +21,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -33,6 +34,7 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
+@method(label="Wang–Başar", source="M/S", step_exponent=0.7, noise_exponent=0.0, order=9)
 def wang_basar(
     step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, strict: bool = True
 ) -> Algorithm:

@@ -23,7 +23,7 @@ from gossamer.checks.noise import noise_findings
 from gossamer.checks.steer import steered_losses
 from gossamer.checks.travel import travel_findings
 from gossamer.checks.worlds import Case
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
@@ -51,7 +51,7 @@ def audit(
     if not isinstance(mechanism, Mechanism):
         raise GossamerError(f"{type(mechanism).__name__} makes no claim to audit: give Laplace or Gaussian.")
     if not isinstance(rounds, int) or rounds < 6:
-        raise GossamerError(f"rounds={rounds!r}: expected at least 6, so that there is something to replay.")
+        raise BadValue("rounds", rounds, "expected at least 6, so that there is something to replay")
     return list(findings(Case(algorithm, network, model, mechanism, gradient, rounds, per_round), seed))
 
 
@@ -73,6 +73,7 @@ def power(found: list[Finding]) -> float:
 def _of_claim(name: str, losses: Array, case: Case) -> Finding:
     """The learner that comes nearest to its claim; Gaussian losses are squares, and their root is what ε grows with."""
     i = int((losses / case.claims).argmax())
-    loss, claim = (float(value) if case.laplace else math.sqrt(value) for value in (losses[i], case.claims[i]))
-    unit = "Σ δ/ν" if case.laplace else "√Σ (δ/σ)²"
+    loss, claim = (case.law.one_shift(float(value)) for value in (losses[i], case.claims[i]))
+    shift = f"δ/{case.law.letter}"
+    unit = f"√Σ ({shift})²" if case.law.squared else f"Σ {shift}"
     return within(f"{name} {unit}, learner {i}", loss, claim)

@@ -116,8 +116,7 @@ class FloatingPoint(PrivateBoundary):
 
     def _noised(self, t: int, value: Array) -> Array:
         rng = np.random.default_rng()
-        noise = rng.laplace(size=value.shape) if self.mechanism.law == "laplace" else rng.normal(size=value.shape)
-        noisy: Array = value + noise * self._scale(t)
+        noisy: Array = value + self.mechanism.law.seeded(rng, value.shape) * self._scale(t)
         return noisy
 
 

@@ -98,7 +98,7 @@ def _gradient(case: Case, rows: Array, labels: Array, theta: Array) -> Array:
 
 
 def _norm(case: Case, vectors: Array) -> Array:
-    return np.asarray(np.linalg.norm(vectors, 1 if case.laplace else 2, axis=1))
+    return np.asarray(np.linalg.norm(vectors, case.law.norm, axis=1))
 
 
 def _size(case: Case, given: Given) -> Array:

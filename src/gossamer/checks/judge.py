@@ -11,7 +11,7 @@ from gossamer.checks.climb import worst_found
 from gossamer.checks.finding import Finding
 from gossamer.checks.worlds import Case, Worlds
 from gossamer.errors import GossamerError
-from gossamer.privacy import Accountant, exact_gaussian, exact_laplace
+from gossamer.privacy import Accountant
 from gossamer.types import Array
 
 Draw = Callable[[Array, float], Array]
@@ -28,8 +28,7 @@ def judge(
             "an outside judge needs the jax-privacy library: pip install 'gossamer-learning[audit]'."
         ) from None
     delta = case.mechanism.delta
-    exact = exact_laplace if case.laplace else exact_gaussian
-    held_in, held_out = scores(case, learner, runs, draw or exact)
+    held_in, held_out = scores(case, learner, runs, draw or case.law.exact)
     bound = float(auditing.CanaryScoreAuditor(held_in, held_out).epsilon_clopper_pearson(significance, delta=delta))
     claim = Accountant(case.terms[learner], delta=delta).epsilon_at(case.rounds, delta)
     return Finding("ε certified by the outside judge", bound, claim, bound <= claim)
@@ -42,6 +41,7 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
     """
     worst = worst_found(case)
     worlds = Worlds(case).replay(worst.candidate, worst.k).noised
+    density = getattr(importlib.import_module("scipy.stats"), case.law.in_scipy)
     found = np.zeros((2, runs))
     for t, (one, other) in enumerate(zip(*worlds, strict=True)):
         scale = case.terms[learner].scale(t)
@@ -51,6 +51,6 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
                 continue  # the same release in both worlds
             for which, truth in enumerate(values):
                 out = draw(np.broadcast_to(truth, (runs, truth.size)), scale)
-                a, b = (np.abs(out - value) / scale for value in values)
-                found[which] += (b - a).sum(axis=1) if case.laplace else ((b**2 - a**2) / 2).sum(axis=1)
+                one_likely, other_likely = (density.logpdf((out - value) / scale) for value in values)
+                found[which] += (one_likely - other_likely).sum(axis=1)
     return found[0], found[1]

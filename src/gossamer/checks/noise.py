@@ -19,7 +19,7 @@ from gossamer.checks.finding import ALARM, Finding, within
 from gossamer.checks.worlds import Case
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, PrivateBoundary
-from gossamer.privacy.accountant import Law
+from gossamer.privacy.laws import Law
 from gossamer.simulate.engine import Mixer
 from gossamer.types import Array, Out
 
@@ -141,7 +141,7 @@ def freezing(case: Case) -> Iterator[Finding]:
 
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:
     """E|noise| in units of the scale, to within what chance allows."""
-    expected, spread = (1.0, 1.0) if law == "laplace" else (math.sqrt(2 / math.pi), math.sqrt(1 - 2 / math.pi))
+    expected, spread = law.mean_size, math.sqrt(law.variance - law.mean_size**2)
     allowed = -float(scipy.special.ndtri(ALARM / 2)) * spread / math.sqrt(max(x.size, 1))
     measured = float(np.abs(x).mean()) if x.size else expected
     return Finding(name, measured / expected, 1.0, abs(measured - expected) <= allowed)
@@ -149,7 +149,7 @@ def _scale_finding(name: str, x: Array, law: Law) -> Finding:
 
 def _shape_finding(name: str, x: Array, law: Law) -> Finding:
     stats = importlib.import_module("scipy.stats")  # takes as long to load as all else; most commands need it never
-    p = float(stats.kstest(x, "laplace" if law == "laplace" else "norm").pvalue)
+    p = float(stats.kstest(x, law.in_scipy).pvalue)
     return Finding(name, p, ALARM, p >= ALARM)
 
 

@@ -24,6 +24,7 @@ from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism, PrivateBoundary, Setting, noised_fields
 from gossamer.privacy.accountant import Terms, total
+from gossamer.privacy.laws import Law
 from gossamer.records import Batch, FeatureBounds, dense_table
 from gossamer.rounds import Rounds
 from gossamer.simulate.engine import setting_of
@@ -54,8 +55,8 @@ class Case:
         return self.network.m
 
     @property
-    def laplace(self) -> bool:
-        return self.mechanism.law == "laplace"
+    def law(self) -> Law:
+        return self.mechanism.law
 
     @property
     def size(self) -> int:
@@ -69,7 +70,7 @@ class Case:
         table = dense_table(
             self.to_ball(rng.normal(size=(m * count, FEATURES))), np.arange(float(m * count)) % max(self.classes, 2)
         )
-        table = replace(table, bounds=FeatureBounds(1.0 if self.laplace else FEATURES**0.5, 1.0, 1.0))
+        table = replace(table, bounds=FeatureBounds(FEATURES ** (1 - 1 / self.law.norm), 1.0, 1.0))
         return OnePass(table, list(np.arange(m * count).reshape(m, count)), self.per_round)
 
     @property
@@ -91,7 +92,7 @@ class Case:
     @cached_property
     def claims(self) -> Array:
         """The total loss that each learner's ledger says is possible: Σ δ/ν, or Σ (δ/σ)²."""
-        return np.array([total(each, self.rounds, not self.laplace) for each in self.terms])
+        return np.array([total(each, self.rounds, self.law.squared) for each in self.terms])
 
     def memory(self) -> Any:
         room = np.full(self.learners, self.rounds * self.per_round, dtype=np.int64)
@@ -99,7 +100,7 @@ class Case:
 
     def to_ball(self, vectors: Array) -> Array:
         """Any vectors to features within the declared bounds."""
-        norm = np.linalg.norm(vectors, 1 if self.laplace else 2, axis=-1, keepdims=True)
+        norm = np.linalg.norm(vectors, self.law.norm, axis=-1, keepdims=True)
         scaled: Array = vectors / np.maximum(norm, 1.0)
         return scaled
 
@@ -259,8 +260,7 @@ class Worlds:
         loss = np.zeros(self.case.learners)
         for t, (a, b) in enumerate(zip(one, other, strict=True)):
             for channel in a:
-                apart = a[channel] - b[channel]
-                norm = np.abs(apart).sum(axis=1) if self.case.laplace else np.sqrt((apart**2).sum(axis=1))
-                part = norm / self._scales[t]
-                loss += part if self.case.laplace else part**2
+                apart = np.linalg.norm(a[channel] - b[channel], self.case.law.norm, axis=1)
+                shift = apart / self._scales[t]
+                loss += shift**2 if self.case.law.squared else shift
         return loss

@@ -18,7 +18,7 @@ from gossamer.checks.defects import DEFECTS
 from gossamer.checks.defects import self_test as run_self_test
 from gossamer.checks.judge import judge
 from gossamer.checks.worlds import Case
-from gossamer.models import Gradient, LogisticRegression, Model, RidgeRegression, clip_l1, clip_l2
+from gossamer.models import Clip, Gradient, LogisticRegression, Model, RidgeRegression
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.schedules import decay
@@ -154,7 +154,7 @@ def _model(mechanism: Mechanism, clipped: bool) -> Model:
     """One whose features bound its gradients, or one that needs a clipper."""
     if not clipped:
         return LogisticRegression(l2=0.01)
-    return RidgeRegression(l2=0.01, clip=clip_l1(0.5) if mechanism.law == "laplace" else clip_l2(0.5))
+    return RidgeRegression(l2=0.01, clip=Clip(mechanism.law.norm, 0.5))
 
 
 def _mechanisms() -> list[Mechanism]:

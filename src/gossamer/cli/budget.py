@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +14,41 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.algorithms import ldp_gradient_tracking
-from gossamer.cli import options, parse
-from gossamer.cli.output import check_apart, check_picture, save_picture
-from gossamer.cli.prepare import check_clip, check_delta, check_rounds, delta_of, for_budget, full_rounds, resolved
-from gossamer.cli.prepare import parts as parts_of
-from gossamer.cli.settings import (
-    OWN_STEP,
-    PAPER_NOISE,
-    PAPER_STEP,
-    STEPS,
-    Dataset,
-    Law,
-    Rows,
-    Settings,
-    Where,
-    command,
-)
-from gossamer.errors import GossamerError
+from gossamer.cli.options import CSV, LINEAR, takes
+from gossamer.cli.output import check_apart, check_picture, command_for
+from gossamer.cli.words import in_command
+from gossamer.errors import Argument, BadValue, GossamerError, Sentence
 from gossamer.networks import Network
-from gossamer.privacy import Accountant, Gaussian, Laplace, Mechanism, Setting, Terms, lemma2_constant, theorem4
+from gossamer.privacy import Accountant, Mechanism, Setting, Terms, lemma2_constant, theorem4
 from gossamer.privacy.accountant import curve, epsilon_of
-from gossamer.report.budget import draw_budget
 from gossamer.schedules import Decay
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
+from gossamer.spec.build import build_data, build_mechanism, refuse_unbounded, state_mechanism
+from gossamer.spec.description import OWN_STEP, STEPS, Spec
+from gossamer.spec.languages import noise_schedule, rounds, step_schedule
+from gossamer.spec.rules import check_delta, dataset_of, decide_gradient_and_draw
 from gossamer.streams import Stream
 
+PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
+HELPS = {
+    "epsilon": "Budgets to find the noise for: one ε, or one each in the order of the table: 1,2,4,…",
+    "noise": "Noise to find the budgets of, as for 'gossamer run'.",
+    "horizon": "Rounds, or inf for ever [default: 2000, or fewer where the data end sooner].",
+    "law": "Laplace noise (pure ε) or Gaussian noise (ε at --delta).",
+    "delta": "δ of Gaussian noise [default: 1e-05]; with Laplace noise, shows ε at this δ, too.",
+    "where": "Noise on what is sent, or on the newest records' gradient.",
+    "step": f"Step size λ0,v [default: {OWN_STEP}, or {PAPER_STEP} with --paper].",
+}
 
+
+@takes(
+    "dataset", *CSV, *LINEAR, "epsilon", "noise", "horizon", "law", "delta", "where", "rows", "gradient", "step",
+    "learners", "graph", helps=HELPS,
+)  # fmt: skip
 def budget(
-    dataset: Dataset | None = typer.Argument(
-        None, help="The data whose range bounds the gradients [default: mushrooms]."
-    ),
+    spec: Spec,
     paper: bool = typer.Option(False, "--paper", help="The paper's step, noise and penalty, as published."),
-    csv: options.Csv = None,
-    target: options.Target = None,
-    split_by: options.SplitBy = None,
-    categorical: options.Categorical = [],  # noqa: B006, typer makes a new list for every call
-    categories: options.Categories = [],  # noqa: B006
-    classes: options.Classes = None,
-    drop: options.Drop = [],  # noqa: B006
-    range_: options.Range = [],  # noqa: B006
-    per_round: options.PerRound = None,
-    model: options.Model = None,
-    l2: options.L2 = None,
-    clip: options.Clip = None,
-    epsilon: str | None = typer.Option(
-        None, help="Budgets to find the noise for: one ε, or one each in the order of the table: 1,2,4,…"
-    ),
-    noise: str | None = typer.Option(None, help="Noise to find the budgets of, as for 'gossamer run'."),
-    horizon: str | None = typer.Option(
-        None, help="Rounds, or inf for ever [default: 2000, or fewer where the data end sooner]."
-    ),
     now: int = typer.Option(0, min=0, help="Rounds done already: shows what they have cost."),
-    law: Law = typer.Option(Law.laplace, help="Laplace noise (pure ε) or Gaussian noise (ε at --delta)."),
-    delta: float | None = typer.Option(
-        None, help="δ of Gaussian noise [default: 1e-05]; with Laplace noise, shows ε at this δ, too."
-    ),
-    where: Where = typer.Option(Where.messages, help="Noise on what is sent, or on the newest records' gradient."),
-    rows: options.ScaledRows = Rows.raw,
-    gradient: options.Gradient = None,
-    step: str | None = typer.Option(None, help=f"Step size λ0,v [default: {OWN_STEP}, or {PAPER_STEP} with --paper]."),
-    learners: options.Learners = None,
-    graph: options.Graph = None,
     as_json: bool = typer.Option(False, "--json", help="Print the numbers as JSON."),
     plot: Path | None = typer.Option(None, help="Draw ε over the rounds into this file."),
 ) -> None:
@@ -88,96 +61,84 @@ def budget(
     """
     if plot is not None:
         check_picture(plot)
-        check_apart(csv=csv, graph=Path(graph) if graph else None, plot=plot)
-    given = Settings(
-        dataset=dataset.value if dataset else None if csv else Dataset.mushrooms.value,
-        csv=str(csv) if csv else None,
-        target=target,
-        split_by=split_by,
-        categorical=parse.names(categorical),
-        categories=categories,
-        classes=classes,
-        drop=parse.names(drop),
-        range=parse.names(range_),
-        per_round=per_round,
-        model=model.value if model else None,
-        l2=l2,
-        clip=clip,
-        learners=learners,
-        graph=graph,
-        step=step or (PAPER_STEP if paper else None),
-        noise=noise or (PAPER_NOISE if paper else None),
-        epsilon=epsilon,
-        law=law.value,
-        delta=delta,
-        where=where.value,
-        horizon=horizon,
-        rows=rows.value,
-        gradient=gradient.value if gradient else None,
-    )
-    if given.images:
+        csv, graph = (Path(name) if name else None for name in (spec.data.csv, spec.network.graph))
+        check_apart(csv=csv, graph=graph, plot=plot)
+    given = _described(spec, paper)
+    dataset = dataset_of(given)
+    if dataset is not None and dataset.images:
         raise GossamerError(
-            f"gossamer budget is for the mushrooms and for CSV files: 'gossamer run {given.dataset} --clip C' says "
+            f"gossamer budget is for the mushrooms and for CSV files: 'gossamer run {dataset.name} --clip C' says "
             "what a run's noise would cost, and with --epsilon finds it."
         )
     check_delta(given)
-    settings, said = resolved(given)
-    stream, what, network = parts_of(settings)
-    check_clip(what)
-    steps, why = _rounds(settings, stream, now)
-    mechanism = _mechanism(settings, network.m, steps)
-    schedule = parse.step_schedule(settings.step or OWN_STEP)
-    algorithm = ldp_gradient_tracking(step=schedule, strict=False)
-    kind: Any = settings.gradient
-    size = stream.table.columns * what.outputs
-    setting = setting_of(algorithm, network, stream, what, kind, steps, size)
+    spec, said = decide_gradient_and_draw(given, dataset)
+    stream, model, network = build_data(spec, dataset)
+    refuse_unbounded(model)
+    steps, why = _rounds(spec, stream, now)
+    mechanism = _mechanism(spec, network.m, steps)
+    step = step_schedule(spec.algorithm.step or OWN_STEP)
+    algorithm = ldp_gradient_tracking(step=step, strict=False)
+    gradient: Any = spec.algorithm.gradient
+    setting = setting_of(algorithm, network, stream, model, gradient, steps)
     ledgers = [Accountant(terms, delta=mechanism.delta) for terms in mechanism.terms(setting)]
-    found = [_learner(i, ledger, network, schedule, setting, steps, now) for i, ledger in enumerate(ledgers)]
-    if law is Law.laplace and delta is not None:
-        for row, ledger in zip(found, ledgers, strict=True):
+    learners = [_learner(i, ledger, network, step, setting, steps, now) for i, ledger in enumerate(ledgers)]
+    delta = spec.privacy.delta
+    if not mechanism.law.needs_delta and delta is not None:
+        for row, ledger in zip(learners, ledgers, strict=True):
             row["epsilon_at_delta"] = ledger.epsilon_at(steps, delta)
     names = list(stream.description.get("names") or map(str, range(network.m)))
     if as_json:
-        about = {"steps": steps, "mechanism": str(mechanism), "rows": rows.value, "delta": delta or mechanism.delta}
-        typer.echo(json.dumps({**about, "learners": [_null(row) for row in found]}, indent=1))
+        about = {"steps": steps, "mechanism": str(mechanism), "rows": spec.data.rows, "delta": delta or mechanism.delta}
+        typer.echo(json.dumps({**about, "learners": [_null(row) for row in learners]}, indent=1))
     else:
-        _show(Console(), found, names, mechanism, steps, now, delta)
-        for sentence in [*said, *why, *_advice(found, mechanism, given, steps)]:
-            Console().print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        _show(Console(), learners, names, mechanism, steps, now, delta)
+        for sentence in [*said, *why, *_advice(learners, mechanism, given, steps)]:
+            Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
+        from gossamer.report.budget import draw_budget
+        from gossamer.report.files import save_picture
+
         save_picture(draw_budget(*_curves(ledgers, steps), names=names, title=_title(mechanism)), plot)
         if not as_json:
             Console().print(f"Picture: {plot}")
 
 
-def _rounds(settings: Settings, stream: Stream, now: int) -> tuple[int, list[str]]:
+def _described(spec: Spec, paper: bool) -> Spec:
+    """With the mushrooms where no data are named, and with the paper's settings where these are asked for."""
+    if spec.data.dataset is None and spec.data.csv is None:
+        spec = spec.but(dataset="mushrooms")
+    if paper:
+        step, noise = spec.algorithm.step or PAPER_STEP, spec.privacy.noise or PAPER_NOISE
+        spec = spec.but(step=step, noise=noise)
+    return spec
+
+
+def _rounds(spec: Spec, stream: Stream, now: int) -> tuple[int, list[Sentence]]:
     """Over how many rounds ε is counted, and a sentence where the data decide it."""
     full = full_rounds(stream)
-    rounds = None if settings.horizon is None else parse.rounds(settings.horizon)
-    if rounds is not None and math.isfinite(rounds):
-        check_rounds("--horizon", rounds, stream)
-        if now > rounds:
-            raise GossamerError(f"--now {now} is beyond --horizon {rounds:g}: give at most as many rounds.")
-        return int(rounds), []
+    asked = None if spec.privacy.horizon is None else rounds(spec.privacy.horizon)
+    if asked is not None and math.isfinite(asked):
+        refuse_more_rounds("horizon", asked, stream)
+        if now > asked:
+            raise GossamerError(f"--now {now} is beyond --horizon {asked:g}: give at most as many rounds.")
+        return int(asked), []
     steps = int(min(STEPS, full))
-    if now > (full if rounds is not None else steps):  # for ever may be later than what the table shows
-        raise GossamerError(f"--now {now} is beyond the {steps} rounds that are counted: give a larger --horizon.")
-    return steps, [f"ε is counted over {steps} rounds, as many full ones as the data have."] if steps < STEPS else []
+    if now > (full if asked is not None else steps):  # for ever may be later than what the table shows
+        raise BadValue("now", now, f"it is beyond the {steps} rounds that are counted", "give a larger --horizon")
+    why = [Sentence(f"ε is counted over {steps} rounds, as many full ones as the data have.")]
+    return steps, why if steps < STEPS else []
 
 
-def _mechanism(settings: Settings, m: int, steps: int) -> Mechanism:
-    if settings.epsilon is not None and settings.noise is not None:
+def _mechanism(spec: Spec, m: int, steps: int) -> Mechanism:
+    if spec.private and spec.privacy.noise is not None:
         raise GossamerError("--epsilon finds the noise, --noise and --paper state it: give one of them.")
-    if settings.epsilon is not None:
-        for_ever = settings.horizon is not None and math.isinf(parse.rounds(settings.horizon))
-        return for_budget(settings, m, math.inf if for_ever else steps)
-    scale = parse.noise_schedule(settings.noise or PAPER_NOISE, m)
+    if spec.private:
+        for_ever = spec.privacy.horizon is not None and math.isinf(rounds(spec.privacy.horizon))
+        return build_mechanism(spec, m, math.inf if for_ever else steps)
+    scale = noise_schedule(spec.privacy.noise or PAPER_NOISE, m)
     if scale is None:
         raise GossamerError("without noise there is no budget: give --noise ν0,ς or --epsilon.")
-    where: Any = settings.where
-    if settings.law == Law.laplace:
-        return Laplace(scale, where)
-    return Gaussian(scale, where, delta=delta_of(settings))
+    return state_mechanism(spec, scale)
 
 
 def _learner(
@@ -196,7 +157,7 @@ def _learner(
 
 
 def _theorem4(i: int, terms: Terms, network: Network, step: Decay, setting: Setting, steps: int) -> float | None:
-    if terms.law != "laplace" or terms.where != "messages" or terms.window < math.inf:
+    if terms.law.needs_delta or terms.where != "messages" or terms.window < math.inf:
         return None
     scale = np.arange(1.0, steps + 2)[:, None] ** terms.exponent / terms.initial
     gamma = 1 - network.spectral_gap
@@ -221,29 +182,31 @@ def _null(row: dict[str, Any]) -> dict[str, Any]:
 def _title(mechanism: Mechanism) -> str:
     """What the noise is, in a few words."""
     place = "on messages" if mechanism.where == "messages" else "at the source"
-    return f"{mechanism.law.capitalize()} noise {place}" + (f", δ = {mechanism.delta:g}" if mechanism.delta else "")
+    return f"{str(mechanism.law).capitalize()} noise {place}" + (
+        f", δ = {mechanism.delta:g}" if mechanism.delta else ""
+    )
 
 
 def _show(
     console: Console,
-    found: list[dict[str, Any]],
+    learners: list[dict[str, Any]],
     names: list[str],
     mechanism: Mechanism,
     steps: int,
     now: int,
     delta: float | None,
 ) -> None:
-    letter = "ν" if mechanism.law == "laplace" else "σ"
+    letter = mechanism.law.letter
     columns = {"noise": f"{letter}0", "exponent": "ς"}
     columns |= {"epsilon_now": f"ε after {now}"} if now else {}
     columns |= {"epsilon": f"ε after {steps}"}
-    columns |= {"epsilon_at_delta": f"at δ = {delta:g}"} if "epsilon_at_delta" in found[0] else {}
+    columns |= {"epsilon_at_delta": f"at δ = {delta:g}"} if "epsilon_at_delta" in learners[0] else {}
     columns |= {"epsilon_for_ever": "ε for ever"}
-    columns |= {"theorem4": "Theorem 4"} if any(row["theorem4"] is not None for row in found) else {}
+    columns |= {"theorem4": "Theorem 4"} if any(row["theorem4"] is not None for row in learners) else {}
     title = f"{_title(mechanism)}: {letter} = {letter}0/(t+1)^ς in round t"
     console.print(title, highlight=False)
     table = Table("learner", *columns.values(), box=None, header_style="bold", pad_edge=False)
-    for name, row in zip(names, found, strict=True):
+    for name, row in zip(names, learners, strict=True):
         table.add_row(escape(name), *(_number(row[column]) for column in columns))
     console.print(table)
 
@@ -252,29 +215,34 @@ def _number(value: float | None) -> str:
     return "–" if value is None else "∞" if math.isinf(value) else f"{value:.4g}"
 
 
-def _advice(found: list[dict[str, Any]], mechanism: Mechanism, given: Settings, steps: int) -> list[str]:
+def _advice(learners: list[dict[str, Any]], mechanism: Mechanism, given: Spec, steps: int) -> list[Sentence]:
     """What to change to get to ε = 1, and to be finite for ever."""
     advice = []
-    worst = max(row["epsilon"] for row in found)
+    worst = max(row["epsilon"] for row in learners)
     if worst > 1 and mechanism.scale is not None:
-        asked = replace(given, noise=None, epsilon="1", horizon=None if given.horizon is None else str(steps))
-        advice.append(f"For ε ≤ 1 over {steps} rounds, this finds the noise: {command('budget', asked)}")
-    if any(math.isinf(row["epsilon_for_ever"]) for row in found) and mechanism.where == "messages":
+        asked = given.but(noise=None, epsilon="1", horizon=None if given.privacy.horizon is None else str(steps))
+        advice.append(Sentence(f"For ε ≤ 1 over {steps} rounds, this finds the noise: {command_for('budget', asked)}"))
+    if any(math.isinf(row["epsilon_for_ever"]) for row in learners) and mechanism.where == "messages":
         advice.append(
-            "∞ for ever: a noise exponent ς below the step's v is needed (or Gaussian noise, or --where source)."
-        )
+            Sentence(
+                "∞ for ever: a noise exponent ς below the step's v is needed (or Gaussian noise, or ",
+                Argument("where", "source"), ").",
+            )
+        )  # fmt: skip
     if worst > 10 and mechanism.where == "messages":
-        advice.append("Noise at the source costs 2c/(Nν) once, whatever the horizon: try --where source.")
+        once = "Noise at the source costs 2c/(Nν) once, whatever the horizon: try "
+        advice.append(Sentence(once, Argument("where", "source"), "."))
     return advice
 
 
 def _curves(ledgers: list[Accountant], steps: int) -> tuple[Any, list[Any]]:
-    rounds = np.unique(np.geomspace(1, steps, 40).astype(int)).astype(float)
+    counted = np.unique(np.geomspace(1, steps, 40).astype(int)).astype(float)
     curves = []
     for ledger in ledgers:
-        gaussian = ledger.terms.law == "gaussian"
-        pure = np.full(len(rounds), math.inf) if gaussian else curve(ledger.terms, rounds, False)
-        squares = curve(ledger.terms, rounds, True) if gaussian else np.full(len(rounds), math.inf)
-        both = zip(pure, squares, rounds, strict=True)
+        squared = ledger.terms.law.squared
+        totals = curve(ledger.terms, counted, squared)
+        unknown = np.full(len(counted), math.inf)
+        pure, squares = (unknown, totals) if squared else (totals, unknown)
+        both = zip(pure, squares, counted, strict=True)
         curves.append(np.array([epsilon_of(ledger.terms, p, q, ledger.delta, int(t)) for p, q, t in both]))
-    return rounds, curves
+    return counted, curves

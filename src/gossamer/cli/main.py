@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from gossamer.cli.language import translated
+from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
@@ -38,10 +38,10 @@ COMMANDS = {
         "audit", "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails."
     ),
     "compare": Place(
-        "compare", "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper."
+        "studies", "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper."
     ),
     "frontier": Place(
-        "frontier",
+        "studies",
         "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.",
     ),
     "peers": Place("peers", "A run of learners that are processes of their own: set up, start, watch, collect."),
@@ -119,7 +119,7 @@ def main() -> None:
 def sentence_of(error: Exception) -> str | None:
     """What a user is told of a mistake; None where the mistake is ours, and gets a traceback."""
     if isinstance(error, GossamerError):
-        return translated(str(error))
+        return error.said(in_command)
     if isinstance(error, MemoryError):
         return "this does not fit into memory: use fewer learners, records or categories."
     if isinstance(error, OSError):  # such as a full disk behind standard output

@@ -1,69 +1,86 @@
-"""Options that several commands share, declared once."""
+"""Options made from the settings of a description: whoever adds a field there has added the option."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from gossamer.cli.settings import DELTA, RIDGE, Gradients, Kind, Norm, Per, Rows, Stem
+from gossamer.spec.description import SETTINGS, Spec
+from gossamer.spec.fields import Setting
+from gossamer.spec.files import read_toml
 
-Csv = Annotated[Path | None, typer.Option(help="Your own CSV file instead; needs --target.")]
-Target = Annotated[str | None, typer.Option(help="The CSV column to predict.")]
-SplitBy = Annotated[
-    str | None, typer.Option(help="A CSV column: one learner per value, in sorted order [default: records in turn].")
-]
-Categorical = Annotated[list[str], typer.Option(help="CSV columns that hold categories: a,b,c; may be repeated.")]
-Categories = Annotated[
-    list[str], typer.Option(help="What a column of categories may hold, in quotes: 'ward=a|b|c'; may be repeated.")
-]
-Classes = Annotated[str | None, typer.Option(help="What --target may hold, as classes: 0,1.")]
-Drop = Annotated[list[str], typer.Option(help="CSV columns to leave out: a,b,c; may be repeated.")]
-Range = Annotated[list[str], typer.Option("--range", help="What CSV columns may hold: age=0:120,dose=0:5.")]
-PerRound = Annotated[
-    int | None,
-    typer.Option(min=1, help="Records that arrive at each learner in a round [default: 1 of a CSV, 40 images]."),
-]
-Model = Annotated[
-    Kind | None,
-    typer.Option(
-        help="The model [default: by --classes; ridge if --range declares the target; else by what the target holds; "
-        "resnet18 for images]."
-    ),
-]
-L2 = Annotated[
-    float | None,
-    typer.Option(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for neural networks].", show_default=False),
-]
-Clip = Annotated[
-    float | None,
-    typer.Option(help="Scale back each record's gradient to this length, ‖·‖₁ (‖·‖₂ with --law gaussian)."),
-]
-ClipPer = Annotated[
-    Per | None,
-    typer.Option(
-        help="Images: clip each record's gradient, which protects an image, or a round's mean, which protects a "
-        "round's images [default: record; round with BatchNorm]."
-    ),
-]
-Normalisation = Annotated[Norm | None, typer.Option("--norm", help="ResNet's normalisation [default: batch].")]
-FirstLayer = Annotated[
-    Stem | None, typer.Option("--stem", help="ResNet's first layer: 7 × 7 and pooling, or 3 × 3 [default: imagenet].")
-]
-Device = Annotated[str, typer.Option(help="Where networks are trained: cpu, cuda, cuda:1, …")]
-Bf16 = Annotated[bool, typer.Option("--bf16", help="Train networks in mixed precision.")]
-Learners = Annotated[int | None, typer.Option(min=2, help="How many learners [default: the graph's, or 10].")]
-Graph = Annotated[
-    str | None,
-    typer.Option(help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random]."),
-]
-Delta = Annotated[float | None, typer.Option(help=f"δ of --law gaussian [default: {DELTA:g}].")]
-Gradient = Annotated[
-    Gradients | None,
-    typer.Option(
-        help="Over all records so far, or the newest only [default: history; latest with --where "
-        "source and for images]."
-    ),
-]
-ScaledRows = Annotated[Rows, typer.Option(help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")]
+CSV = ("csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
+LINEAR = ("model", "l2", "clip")
+NETWORKS = ("norm", "stem", "device", "bf16")
+Command = Callable[..., Any]
+
+
+def takes(
+    *names: str,
+    defaults: Mapping[str, Any] | None = None,
+    helps: Mapping[str, str] | None = None,
+    flags: Mapping[str, list[str]] | None = None,
+) -> Callable[[Command], Command]:
+    """Let a command take these settings as options, and hand them to it as one description, its first argument.
+
+    The dataset is an argument without dashes, which may also be a TOML file: options are then said on top of it.
+    `defaults`, `helps` and `flags` replace those of a setting for this command.
+    """
+    other = {"default": defaults or {}, "help": helps or {}, "flags": flags or {}}
+    settings = [
+        SETTINGS[name]._replace(**{what: values[name] for what, values in other.items() if name in values})
+        for name in names
+    ]
+
+    def decorate(command: Command) -> Command:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+
+        def run(**given: Any) -> Any:
+            context = given.pop("context")
+            values = {one.name: given.pop(one.name) for one in settings}
+            said = {name for name in values if context.get_parameter_source(name).name == "COMMANDLINE"}
+            return command(_described(values, said, defaults or {}), **given)
+
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [context, *map(_parameter, settings), *(p.replace(kind=p.KEYWORD_ONLY) for p in own)]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return decorate
+
+
+def _described(values: Mapping[str, Any], said: set[str], defaults: Mapping[str, Any]) -> Spec:
+    """The description that was given: a file's, where one is named, with what the options say on top."""
+    dataset = values.get("dataset")
+    told = {name: value for name, value in values.items() if name in said}
+    if dataset is not None and str(dataset).endswith(".toml"):
+        del told["dataset"]
+        return read_toml(Path(dataset)).but(**told)
+    return Spec.of(**{**defaults, **told})
+
+
+def _parameter(one: Setting) -> inspect.Parameter:
+    kind: Any = Literal[one.choices] if one.choices else one.kind
+    kind = list[str] if one.many else kind | None if one.optional and not one.choices else kind
+    if one.choices and one.optional:
+        kind = Literal[one.choices] | None
+    if one.name == "dataset":
+        about: Any = typer.Argument(help=f"{one.help} Or a description, FILE.toml.", metavar="[DATASET|FILE.toml]")
+    else:
+        limits = {"min": one.least, "max": one.most} if one.kind in (int, float) else {}
+        about = typer.Option(*_flags(one), help=one.help, **limits)
+    default = list(one.default) if one.many else one.default
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about]
+    )
+
+
+def _flags(one: Setting) -> Sequence[str]:
+    flag = f"--{one.name.replace('_', '-')}"
+    return one.flags or ([f"{flag}/--no-{flag[2:]}"] if one.kind is bool else [flag])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gossamer.errors import GossamerError
-from gossamer.files import replace_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from gossamer.cli.words import in_command
+from gossamer.errors import Argument, GossamerError
+from gossamer.spec.description import Spec
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -62,12 +58,17 @@ def fresh_folder(name: str) -> Path:
     raise GossamerError(f"there are a million folders {name}-… here: give --out FOLDER.")
 
 
-def save_picture(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix.lower().removeprefix("."))
-    replace_file(path, buffer.getvalue())
-
-
 def command_line() -> str:
     """What was typed, for a page that says how it was made."""
     return shlex.join(["gossamer", *sys.argv[1:]])
+
+
+def command_for(name: str, spec: Spec) -> str:
+    """The command line that gives this description."""
+    words = ["gossamer", name, *([spec.data.dataset] if spec.data.dataset else [])]
+    for setting, value in spec.given().items():
+        if setting == "dataset":
+            continue
+        for one in value if isinstance(value, tuple) else [value]:
+            words += in_command(Argument(setting, f"{one:g}" if isinstance(one, float) else one)).split(" ", 1)
+    return shlex.join(words)

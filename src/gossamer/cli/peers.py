@@ -6,21 +6,17 @@ import enum
 import importlib.util
 import json
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli import options, parse
-from gossamer.cli.settings import DELTA, Gradients, Law, Where
+from gossamer.cli.options import takes
 from gossamer.errors import GossamerError
-from gossamer.simulate.record import HISTORY, LEARNER, Record
-from gossamer.version import __version__
+from gossamer.spec import Spec
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
 peer = typer.Typer(help="One party's learner.")
@@ -59,32 +55,29 @@ def run(
 
 
 @peers.command("init")
+@takes(
+    "csv", "target", "categories", "classes", "range", "per_round", "algorithm", "step", "strict", "gradient", "l2",
+    "clip", "epsilon", "law", "delta", "where", "noise", "steps", "learners", "graph",
+    defaults={
+        "learners": 10, "per_round": 4, "step": "1,0.8", "epsilon": "8", "law": "gaussian", "where": "source",
+    },
+    helps={
+        "csv": "Records of one file, to be dealt out in turn; needs --target.",
+        "steps": "Rounds [default: as many as the records last, or 1000].",
+        "per_round": "Records that a learner takes in every round.",
+        "clip": "Scale back each record's gradient to this length [mushrooms: 0.5].",
+        "epsilon": "Each party's budget ε, one for all or one each: 1,2,4; each may change its.",
+        "noise": "Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests.",
+        "step": "Step size λ0,v: λ0/(t+1)^v.",
+        "gradient": "Over all records so far, or the newest only [default: history; latest with --where source].",
+        "law": "Laplace noise (pure ε) or Gaussian (ε at --delta).",
+        "where": "Noise on messages, or on the newest records' gradient.",
+    },
+    flags={"algorithm": ["--algorithm", "--method"], "noise": ["--noise", "--simulated"]},
+)  # fmt: skip
 def init(
+    spec: Spec,
     folder: Path = typer.Argument(help="A new folder for the run."),
-    learners: int = typer.Option(10, min=2, help="How many learners."),
-    graph: options.Graph = None,
-    csv: options.Csv = None,
-    target: options.Target = None,
-    categories: options.Categories = [],  # noqa: B006, typer makes a new list for every call
-    classes: options.Classes = None,
-    range_: options.Range = [],  # noqa: B006
-    steps: int | None = typer.Option(None, min=1, help="Rounds [default: as many as the records last, or 1000]."),
-    per_round: int = typer.Option(4, min=1, help="Records that a learner takes in every round."),
-    method: str = typer.Option("ldp_gradient_tracking", help="The algorithm, by its name in gossamer.algorithms."),
-    step: str = typer.Option("1,0.8", help="Step size λ0,v: λ0/(t+1)^v."),
-    strict: bool = typer.Option(True, help="Refuse schedules that break the method's assumptions."),
-    gradient: options.Gradient = None,
-    l2: options.L2 = None,
-    clip: float | None = typer.Option(None, help="Scale back each record's gradient to this length [mushrooms: 0.5]."),
-    epsilon: str = typer.Option(
-        "8", help="Each party's budget ε, one for all or one each: 1,2,4; each may change its."
-    ),
-    law: Law = typer.Option(Law.gaussian, help="Laplace noise (pure ε) or Gaussian (ε at --delta)."),
-    delta: options.Delta = None,
-    where: Where = typer.Option(Where.source, help="Noise on messages, or on the newest records' gradient."),
-    simulated: str | None = typer.Option(
-        None, help="Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests."
-    ),
     numbers: str = typer.Option("f8", help="How vectors travel: f8 or f4."),
     lateness: int = typer.Option(
         0,
@@ -110,41 +103,11 @@ def init(
     gossamer peers init run --csv visits.csv --target ill … records of one file, dealt out in turn
     """
     needs_extra()
-    from gossamer.cli.peers_init import Wanted, make
+    from gossamer.cli.peers_init import Places, make
 
-    wanted = Wanted(
-        folder=folder,
-        learners=learners,
-        graph=graph,
-        csv=csv,
-        target=target,
-        categories=parse.column_categories(categories),
-        classes=parse.class_names(classes),
-        ranges=parse.column_ranges(parse.names(range_)),
-        steps=steps,
-        per_round=per_round,
-        method=method,
-        step=step,
-        strict=strict,
-        gradient=gradient or (Gradients.latest if where == Where.source else Gradients.history),
-        l2=1e-2 if l2 is None else l2,
-        clip=clip,
-        epsilon=parse.budgets(epsilon, learners),
-        law=law.value,
-        delta=DELTA if delta is None else delta,
-        where=where.value,
-        simulated=simulated,
-        numbers=numbers,
-        lateness=lateness,
-        durability=durability.value,
-        hosts=hosts,
-        port=port,
-        metrics_port=metrics_port,
-        days=days,
-    )
-    said = make(wanted)
+    places = Places(hosts=hosts, port=port, metrics_port=metrics_port, days=days, durability=durability.value)
     console = Console()
-    for sentence in said:
+    for sentence in make(folder, spec, places, numbers, lateness):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
@@ -170,25 +133,29 @@ def status(
 ) -> None:
     """Where the learners are, as each last wrote to its own status file."""
     needs_extra()
-    found = statuses(folder)
+    from gossamer.peers.status import read_statuses
+
+    statuses = read_statuses(folder)
     if json_:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(statuses))
         return
-    Console().print(table_of(found))
+    Console().print(table_of(statuses))
 
 
 @peers.command("collect")
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
-    out: Path = typer.Option(Path("collected"), help="Where the merged record goes: OUT.npz and OUT.json."),
+    out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
 ) -> None:
-    """Put the learners' final models together into one record.
+    """Put the learners' final models together into one run record.
 
-    Where a party's noise is on its messages, its own parameters are not private, and the record gets those that it
+    Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
-    record = collected(folder)
+    from gossamer.peers.collect import collect_outcomes
+
+    record = collect_outcomes(folder)
     files = record.save(out)
     console = Console()
     for sentence in record.notes:
@@ -197,19 +164,10 @@ def collect(
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
-def statuses(folder: Path) -> list[dict[str, Any]]:
-    """What every learner of a folder has last said of itself."""
-    from gossamer.peers.folders import learners_in
-    from gossamer.peers.observe import read_status
-
-    places = [folder] if (folder / "party.toml").exists() else learners_in(folder)
-    unknown = {"state": "not started"}
-    return [{"folder": place.name, **(read_status(place / "status.json") or unknown)} for place in places]
-
-
-def table_of(found: list[dict[str, Any]]) -> Table:
+def table_of(statuses: list[dict[str, Any]]) -> Table:
+    """What the learners say of themselves, one a row."""
     table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
-    for one in found:
+    for one in statuses:
         errors = one.get("errors") or {}
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)
         spent, budget = (one.get("epsilon") or [None])[0], one.get("budget")
@@ -237,66 +195,3 @@ def _state(one: dict[str, Any]) -> str:
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
     return f"{one['state']}, silent for {quiet:.0f} s" if silent else str(one["state"])
-
-
-def collected(folder: Path) -> Record:
-    """The merged record of a run whose learners have all ended."""
-    from gossamer.peers.config import read_config
-    from gossamer.peers.folders import learners_in
-
-    places = learners_in(folder)
-    outcomes = [_outcome(place) for place in places]
-    missing = [place.name for place, one in zip(places, outcomes, strict=True) if one is None]
-    if missing:
-        raise GossamerError(f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end.")
-    theta = np.concatenate([one[0] for one in outcomes if one is not None])
-    abouts = [one[1] for one in outcomes if one is not None]
-    if len({about["run"] for about in abouts}) > 1:
-        raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
-    plan = read_config(places[0])
-    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts}
-    if absent:
-        raise GossamerError(
-            f"learners {', '.join(map(str, sorted(absent)))} are missing in {folder}: bring theirs, too."
-        )
-    rounds = [about["round"] for about in abouts]
-    learners = np.recarray(len(theta), dtype=LEARNER)
-    learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
-    learners.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
-    history = np.recarray(1, dtype=HISTORY)
-    history.t = min(rounds)
-    for name in LEARNER.names or ():
-        history[name] = learners[name].mean()
-    private = [about["epsilon"] for about in abouts]
-    claims = sorted({about["claim"] for about in abouts})
-    late = {about["learner"]: about["late"] for about in abouts if about["late"]}
-    notes = [f"Learner {i} gave {about['theta']}." for i, about in enumerate(abouts) if "last sent" in about["theta"]]
-    notes = notes[:1] and [f"{len(notes)} learners: {notes[0].partition(' gave ')[2]}"]
-    notes += [
-        f"Learner {i} went on without {len(rows)} messages, the first of learner {rows[0][1]} in round {rows[0][0]}."
-        for i, rows in late.items()
-    ]
-    if len(set(rounds)) > 1:
-        notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
-    run = plan.config.run
-    config = {
-        "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
-        "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
-        "stream": {"kind": "parties' own"}, "model": str(plan.model()), "score": plan.model().score,
-        "run": plan.run_name, "late": {str(i): rows for i, rows in late.items()},
-    }  # fmt: skip
-    epsilon = None if any(one is None for one in private) else np.array(private, dtype=float)
-    optimum = np.full(theta.shape[1], np.nan)
-    return Record(
-        min(rounds), {"theta": theta}, history, learners, optimum, config, tuple(notes), "; ".join(claims), epsilon
-    )
-
-
-def _outcome(place: Path) -> tuple[Any, dict[str, Any]] | None:
-    try:
-        with np.load(place / "outcome.npz", allow_pickle=False) as stored:
-            return stored["theta"], json.loads(stored["about"].tobytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise GossamerError(f"{place / 'outcome.npz'} cannot be read ({error}): let the learner end again.") from None

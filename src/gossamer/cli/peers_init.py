@@ -7,14 +7,14 @@ import io
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from gossamer.cli import parse
+from gossamer.datasets.mushrooms import NAMES, raw
 from gossamer.errors import GossamerError
-from gossamer.networks import Network, read_network
+from gossamer.networks import Network
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import (
@@ -29,43 +29,32 @@ from gossamer.peers.config import (
     Run,
 )
 from gossamer.peers.folders import make_folders
-from gossamer.streams import mushrooms
-from gossamer.streams.csv import read_cells
-from gossamer.streams.schema import Schema
+from gossamer.spec import Spec
+from gossamer.spec.build import build_network
+from gossamer.spec.description import DELTA, OWN_STEP, RIDGE
+from gossamer.spec.languages import (
+    budgets,
+    class_names,
+    column_categories,
+    column_ranges,
+    names,
+    noise_schedule,
+    step_schedule,
+)
+from gossamer.streams.cells import read_cells
 
 STEPS = 1000
 CLIP = 0.5  # of mushrooms: best of a few in docs/results/privacy
 
 
-class Wanted(NamedTuple):
-    folder: Path
-    learners: int
-    graph: str | None
-    csv: Path | None
-    target: str | None
-    categories: dict[str, list[str]]
-    classes: list[str] | None
-    ranges: dict[str, tuple[float, float]]
-    steps: int | None
-    per_round: int
-    method: str
-    step: str
-    strict: bool
-    gradient: str
-    l2: float
-    clip: float | None
-    epsilon: list[float]
-    law: str
-    delta: float
-    where: str
-    simulated: str | None
-    numbers: str
-    lateness: int
-    durability: str
+class Places(NamedTuple):
+    """Where the learners run, and what they may rely on there."""
+
     hosts: str | None
     port: int
     metrics_port: int | None
     days: int
+    durability: Literal["process", "power"]
 
 
 class Dealt(NamedTuple):
@@ -75,50 +64,53 @@ class Dealt(NamedTuple):
     rows: list[list[list[str]]]
 
 
-def make(wanted: Wanted) -> list[str]:
+def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) -> list[str]:
     """Write the folders; what to say about them."""
-    network = read_network(wanted.graph or ("paper" if wanted.learners == 10 else "random"), wanted.learners)
-    records, dealt = _records(wanted)
-    shortest = min((len(rows) for rows in dealt.rows), default=0) // wanted.per_round
+    learners, per_round = spec.network.learners or 10, spec.data.per_round or 1
+    network = build_network(spec, learners)
+    records, dealt = _records(spec, learners)
+    shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
     if dealt.rows and not shortest:
-        raise GossamerError(f"too few records for one round of {wanted.per_round}: use a smaller --per-round.")
-    steps = wanted.steps or shortest or STEPS
-    hosts = _hosts(wanted)
-    clip = wanted.clip if wanted.clip is not None or wanted.csv or wanted.target else CLIP
-    step = parse.step_schedule(wanted.step)
+        raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
+    steps = spec.length.steps or shortest or STEPS
+    hosts = _hosts(places, learners)
+    own = spec.model.clip is not None or spec.data.csv or spec.data.target
+    step = step_schedule(spec.algorithm.step or OWN_STEP)
+    gradient = spec.algorithm.gradient or ("latest" if spec.privacy.where == "source" else "history")
     try:
         run = msgspec.convert(
             {
-                "id": secrets.token_hex(8), "learners": wanted.learners, "steps": steps, "method": wanted.method,
-                "step": [step.initial, step.exponent], "strict": wanted.strict, "gradient": str(wanted.gradient),
-                "per_round": wanted.per_round, "numbers": wanted.numbers, "lateness": wanted.lateness,
+                "id": secrets.token_hex(8), "learners": learners, "steps": steps, "method": spec.algorithm.algorithm,
+                "step": [step.initial, step.exponent], "strict": spec.algorithm.strict, "gradient": gradient,
+                "per_round": per_round, "numbers": numbers, "lateness": lateness,
             },
             type=Run,
         )  # fmt: skip
     except msgspec.ValidationError as error:
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
+    model = ModelPlan(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=spec.model.clip if own else CLIP)
     configs = [
         Config(
             run=run,
-            model=ModelPlan(l2=wanted.l2, clip=clip),
+            model=model,
             records=records,
-            party=_party(wanted, i, hosts),
-            privacy=_privacy(wanted, i),
+            party=_party(places, i, hosts),
+            privacy=_privacy(spec, i, learners),
             data=DataPlan(path="records.csv", follow=not dealt.rows),
-            neighbours=_neighbours(network, i, hosts, wanted.port),
+            neighbours=_neighbours(network, i, hosts, places.port),
         )
-        for i in range(wanted.learners)
+        for i in range(learners)
     ]
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
     for config in configs:
-        _check(config, wanted.folder, network)
-    make_folders(wanted.folder, network, configs, hosts, wanted.days, files)
-    first = wanted.folder / name_of(0)
+        _check(config, folder, network)
+    make_folders(folder, network, configs, hosts, places.days, files)
+    first = folder / name_of(0)
     said = [
-        f"{wanted.learners} learners in {wanted.folder}, {steps} rounds of {wanted.per_round} records; "
-        f"start all here with: gossamer peers up {wanted.folder}",
+        f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
+        f"start all here with: gossamer peers up {folder}",
         f"Or give each party its folder, to run with: gossamer peer run {first}",
-        f"Keep {wanted.folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
+        f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if not dealt.rows:
         said.append(f"Each party brings its records: {first / 'records.csv'} is followed as it grows.")
@@ -132,74 +124,69 @@ def _check(config: Config, folder: Path, network: Network) -> None:
     boundary_of(plan, plan.algorithm(), model, plan.schema.columns * model.outputs)
 
 
-def _records(wanted: Wanted) -> tuple[RecordsPlan, Dealt]:
-    if wanted.csv is None and wanted.target is None:
-        if wanted.classes or wanted.ranges or wanted.categories:
+def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
+    data = spec.data
+    classes, ranges = class_names(data.classes), column_ranges(data.range)
+    categories = {name: tuple(listed) for name, listed in column_categories(data.categories).items()}
+    if data.csv is None and data.target is None:
+        if classes or ranges or categories:
             raise GossamerError("--classes, --range and --categories need --target: the column to predict.")
-        return _mushrooms(wanted.learners)
-    if wanted.target is None:
+        return _mushrooms(learners)
+    if data.target is None:
         raise GossamerError("--csv needs --target: the column to predict.")
-    plan = RecordsPlan(
-        target=wanted.target,
-        classes=tuple(wanted.classes or ()),
-        ranges=wanted.ranges,
-        categories={name: tuple(listed) for name, listed in wanted.categories.items()},
-    )
-    if not wanted.ranges and not wanted.categories:
+    plan = RecordsPlan(target=data.target, classes=tuple(classes or ()), ranges=ranges, categories=categories)
+    if not ranges and not categories:
         raise GossamerError(
             "parties that do not see each other's records need them declared: give --range, --categories, and "
             "--classes or a --range of the target."
         )
-    if wanted.csv is None:
+    if data.csv is None:
         return plan, Dealt((), [])
-    cells = read_cells(wanted.csv)
-    header, rows = cells.header, cells.text.tolist()
-    Schema(plan.target, plan.classes, plan.ranges, plan.categories, plan.intercept).encode(
-        wanted.csv, header, cells.lines, rows
-    )  # refuses now what a learner would refuse later
-    if len(rows) < wanted.learners:
-        raise GossamerError(f"{wanted.csv} has {len(rows)} records for {wanted.learners} learners: use fewer learners.")
-    return plan, Dealt(header, [rows[i :: wanted.learners] for i in range(wanted.learners)])
+    cells = read_cells(Path(data.csv))
+    plan.schema().encode(cells)  # refuses now what a learner would refuse later
+    rows = [list(row) for row in cells.rows]
+    if len(rows) < learners:
+        raise GossamerError(f"{data.csv} has {len(rows)} records for {learners} learners: use fewer learners.")
+    return plan, Dealt(cells.header, [rows[i::learners] for i in range(learners)])
 
 
 def _mushrooms(learners: int) -> tuple[RecordsPlan, Dealt]:
     """The built-in records, shuffled once and dealt out evenly; the veil's type, which is always one, is left out."""
-    cells = mushrooms.raw()
+    cells = raw()
     order = np.random.default_rng(0).permutation(len(cells))
-    names = [(k, name) for k, name in enumerate(mushrooms.NAMES) if k and name != "veil-type"]
-    categories = {name: tuple(np.unique(cells[:, k]).tolist()) for k, name in names}
+    named = [(k, name) for k, name in enumerate(NAMES) if k and name != "veil-type"]
+    categories = {name: tuple(np.unique(cells[:, k]).tolist()) for k, name in named}
     plan = RecordsPlan(target="class", classes=("e", "p"), categories=categories)
     size = len(cells) // learners
     dealt = [cells[order[i * size : (i + 1) * size]].tolist() for i in range(learners)]
-    return plan, Dealt(mushrooms.NAMES, dealt)
+    return plan, Dealt(NAMES, dealt)
 
 
-def _hosts(wanted: Wanted) -> list[str]:
-    given = parse.names([wanted.hosts]) if wanted.hosts else ["127.0.0.1"]
-    if len(given) not in (1, wanted.learners):
-        raise GossamerError(
-            f"--hosts {wanted.hosts}: {len(given)} for {wanted.learners} learners; give one, or one each."
-        )
-    return given * wanted.learners if len(given) == 1 else given
+def _hosts(places: Places, learners: int) -> list[str]:
+    given = names([places.hosts]) if places.hosts else ["127.0.0.1"]
+    if len(given) not in (1, learners):
+        raise GossamerError(f"--hosts {places.hosts}: {len(given)} for {learners} learners; give one, or one each.")
+    return given * learners if len(given) == 1 else given
 
 
-def _party(wanted: Wanted, i: int, hosts: list[str]) -> PartyPlan:
-    metrics = None if wanted.metrics_port is None else f"127.0.0.1:{wanted.metrics_port + i}"
+def _party(places: Places, i: int, hosts: list[str]) -> PartyPlan:
+    metrics = None if places.metrics_port is None else f"127.0.0.1:{places.metrics_port + i}"
     local = hosts[i] in ("127.0.0.1", "localhost", "::1")
-    listen = f"{_bracketed(hosts[i]) if local else '0.0.0.0'}:{wanted.port + i}"
-    durability: Any = wanted.durability
-    return PartyPlan(learner=i, listen=listen, metrics=metrics, durability=durability)
+    listen = f"{_bracketed(hosts[i]) if local else '0.0.0.0'}:{places.port + i}"
+    return PartyPlan(learner=i, listen=listen, metrics=metrics, durability=places.durability)
 
 
-def _privacy(wanted: Wanted, i: int) -> PrivacyPlan:
-    if wanted.simulated is not None:
-        if wanted.simulated.strip() == "0":
+def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
+    plan = spec.privacy
+    if plan.noise is not None:
+        scale = noise_schedule(plan.noise, 1)
+        if scale is None:
             return PrivacyPlan()
-        noise: Any = parse.noise_schedule(wanted.simulated, 1)
-        return PrivacyPlan(simulated=(float(np.ravel(noise.initial)[0]), float(np.ravel(noise.exponent)[0])))
-    law: Any = wanted.law
-    where: Any = wanted.where
-    return PrivacyPlan(epsilon=wanted.epsilon[i], law=law, where=where, delta=wanted.delta)
+        return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
+    epsilon = budgets(plan.epsilon or "8", learners)[i]
+    return PrivacyPlan(
+        epsilon=epsilon, law=plan.law, where=plan.where, delta=DELTA if plan.delta is None else plan.delta
+    )
 
 
 def _neighbours(network: Network, i: int, hosts: list[str], port: int) -> dict[str, Neighbour]:

@@ -12,8 +12,9 @@ from types import FrameType
 from rich.console import Console
 from rich.live import Live
 
-from gossamer.cli.peers import statuses, table_of
+from gossamer.cli.peers import table_of
 from gossamer.peers.folders import learners_in
+from gossamer.peers.status import read_statuses
 
 PATIENCE = 20.0  # seconds for learners to stop before they are killed
 
@@ -77,15 +78,15 @@ def watch_over(folder: Path, restarts: int) -> int:
         (place / "status.json").unlink(missing_ok=True)
     fleet = Fleet(places, restarts)
     try:
-        with Live(table_of(statuses(folder)), console=console, refresh_per_second=4, transient=False) as live:
+        with Live(table_of(read_statuses(folder)), console=console, refresh_per_second=4, transient=False) as live:
             while fleet.look() and not asked:
-                live.update(table_of(statuses(folder)))
+                live.update(table_of(read_statuses(folder)))
                 if fleet.failed:
                     break
                 time.sleep(0.25)
             if asked or fleet.failed:
                 fleet.stop()
-            live.update(table_of(statuses(folder)))
+            live.update(table_of(read_statuses(folder)))
     finally:
         fleet.stop()
         for number, handler in before.items():

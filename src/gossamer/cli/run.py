@@ -4,105 +4,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli import options, parse
-from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder, save_picture
-from gossamer.cli.prepare import delta_of, prepared
-from gossamer.cli.settings import (
-    CNN_STEP,
-    DEFAULTS,
-    IMAGE_NOISE,
-    IMAGE_STEP,
-    OWN_STEP,
-    PAPER_NOISE,
-    PAPER_STEP,
-    Dataset,
-    Draw,
-    Law,
-    Rows,
-    Settings,
-    Split,
-    Where,
-    read_settings,
-)
-from gossamer.cli.watch import undisturbed
-from gossamer.errors import GossamerError
+from gossamer.cli.options import takes
+from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
+from gossamer.cli.watch import undisturbed, watched
+from gossamer.cli.words import in_command
+from gossamer.errors import Argument, BadValue, GossamerError, Sentence
 from gossamer.files import replace_file
-from gossamer.report.curves import spent
-from gossamer.simulate import Record
-from gossamer.simulate.record import NotResumedError, write_json
+from gossamer.privacy import Laplace, epsilons
+from gossamer.run_record import NotResumedError, Record, write_json
+from gossamer.schedules import Decay
+from gossamer.setting import setting_of
+from gossamer.simulate import simulate
+from gossamer.spec.build import Parts, build
+from gossamer.spec.description import SETTINGS, Spec
+from gossamer.spec.files import read_settings, write_settings, write_toml
+from gossamer.spec.rules import dataset_of, delta_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
-USED = "record.npz.resumed"
 NEURAL = {"accuracy": "test accuracy", "train_accuracy": "training accuracy", "consensus_error": "‖θ−θ̄‖"}
+USED = "record.npz.resumed"
 
 
+@takes(*SETTINGS)
 def run(
-    dataset: Dataset | None = typer.Argument(None, help="The built-in data to learn from."),
-    csv: options.Csv = None,
-    target: options.Target = None,
-    split_by: options.SplitBy = None,
-    categorical: options.Categorical = [],  # noqa: B006, typer makes a new list for every call
-    categories: options.Categories = [],  # noqa: B006
-    classes: options.Classes = None,
-    drop: options.Drop = [],  # noqa: B006
-    range_: options.Range = [],  # noqa: B006
-    per_round: options.PerRound = None,
-    model: options.Model = None,
-    l2: options.L2 = None,
-    clip: options.Clip = None,
-    clip_per: options.ClipPer = None,
-    learners: options.Learners = None,
-    steps: int | None = typer.Option(
-        None, min=1, help="Rounds [default: 2000, images 1500; a private run or --gradient latest ends with the data]."
+    spec: Spec,
+    dump_config: bool = typer.Option(
+        False, "--dump-config", help="Print the description of this run as a TOML file, and run nothing."
     ),
-    graph: options.Graph = None,
-    step: str | None = typer.Option(
-        None,
-        help=f"Step size λ0,v: λ0/(t+1)^v [default: {PAPER_STEP} for mushrooms, {IMAGE_STEP} for images, {CNN_STEP} "
-        f"with --model cnn, else and with --epsilon {OWN_STEP}].",
-    ),
-    noise: str | None = typer.Option(
-        None,
-        help="Laplace scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, ν0,ς_first:ς_last; 0 is none "
-        f"[default: {PAPER_NOISE}; images: {IMAGE_NOISE}].",
-    ),
-    epsilon: str | None = typer.Option(
-        None,
-        help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
-        "table: 1,2,4,…",
-    ),
-    law: Law = typer.Option(Law.laplace, help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."),
-    delta: options.Delta = None,
-    where: Where = typer.Option(
-        Where.messages, help="With --epsilon: noise on messages, or on the newest records' gradient."
-    ),
-    horizon: str | None = typer.Option(None, help="With --epsilon: rounds it is meant for, or inf [default: --steps]."),
-    rows: options.ScaledRows = Rows.raw,
-    strict: bool = typer.Option(
-        True,
-        help="Refuse --step and --noise that break Assumption 4 (max ς < v < 1, ς > ½); "
-        "the paper's own, the default for mushrooms and images, do and are run as published.",
-    ),
-    gradient: options.Gradient = None,
-    draw: Draw | None = typer.Option(
-        None,
-        help="Built-in records with replacement for ever, or each once [default: random; once with --where source].",
-    ),
-    split: Split = typer.Option(Split.iid, help="Built-in records alike for all, or unlike mixtures of classes."),
-    seed: int = typer.Option(0, min=0, help="Decides the records' order and the simulated noise."),
-    evaluate_every: int | None = typer.Option(None, min=1, help="Rounds between evaluations [default: steps/100]."),
     json_file: Path | None = typer.Option(None, "--json", help="Write final and per-evaluation numbers to this file."),
     plot: Path | None = typer.Option(None, help="Draw the run into this .png, .svg or .pdf file."),
     out: Path | None = typer.Option(
@@ -110,79 +51,38 @@ def run(
         help="A new folder for record, numbers and picture, and for what is kept on the way "
         "[default: gossamer-run, if no --json or --plot].",
     ),
-    norm: options.Normalisation = None,
-    stem: options.FirstLayer = None,
-    device: options.Device = "cpu",
-    bf16: options.Bf16 = False,
     resume: Path | None = typer.Option(None, help="Go on with the stopped run in this folder; --steps may extend it."),
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
     \b
     gossamer run mushrooms                                      the paper's first experiment
-    gossamer run mushrooms --step 1,0.8 --steps 5000            within the paper's assumptions
+    gossamer run mushrooms --step 1,0.8 --steps 5000            within the paper's assumptions (Assumption 4)
     gossamer run mushrooms --epsilon 8 --where source --rows l1 private, with a proved budget
     gossamer run --csv visits.csv --target ill --split-by hospital --categorical ward
     gossamer run mnist --device cuda --bf16                     the paper's second experiment
+    gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
     gossamer run --resume gossamer-run                          go on after ctrl-C
     """
-    settings = Settings(
-        dataset=dataset.value if dataset else None,
-        csv=str(csv) if csv else None,
-        target=target,
-        split_by=split_by,
-        categorical=parse.names(categorical),
-        categories=categories,
-        classes=classes,
-        drop=parse.names(drop),
-        range=parse.names(range_),
-        per_round=per_round,
-        model=model.value if model else None,
-        l2=l2,
-        clip=clip,
-        learners=learners,
-        steps=steps,
-        graph=graph,
-        step=step,
-        noise=noise,
-        epsilon=epsilon,
-        law=law.value,
-        delta=delta,
-        where=where.value,
-        horizon=horizon,
-        rows=rows.value,
-        strict=strict,
-        gradient=gradient.value if gradient else None,
-        draw=draw.value if draw else None,
-        split=split.value,
-        seed=seed,
-        evaluate_every=evaluate_every,
-        clip_per=clip_per.value if clip_per else None,
-        norm=norm.value if norm else None,
-        stem=stem.value if stem else None,
-        device=device,
-        bf16=bf16,
-    )
+    if dump_config:
+        typer.echo(write_toml(spec), nl=False)
+        return
     before = None
     if resume is not None:
-        settings, before = _stopped_run(resume, settings, out)
+        spec, before = _stopped_run(resume, spec, out)
         out = resume
     elif out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise GossamerError(f"--out {out} exists already: give a new folder, or go on with --resume {out}.")
-    check_apart(csv=csv, graph=Path(graph) if graph else None, out=out, json=json_file, plot=plot)
-    for place in (json_file, out / "record.npz" if out else None):
-        if place is not None:
-            check_place(place)
-    if plot is not None:
-        check_picture(plot)
-
-    run_it, said = prepared(settings, before)
+        raise BadValue(
+            "out", str(out), "it exists already", ["give a new folder, or go on with ", Argument("resume", str(out))]
+        )
+    _check_places(spec, json_file, plot, out)
+    parts = build(spec)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
+    folder = out or made
     try:
-        folder = out or made
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
-        record = run_it(None if folder is None else lambda so_far: _checkpoint(so_far, settings, folder))
+        record = _run(parts, before, None if folder is None else lambda so_far: _checkpoint(so_far, spec, folder))
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
@@ -191,26 +91,78 @@ def run(
         if made is not None and not any(made.iterdir()):
             made.rmdir()
         raise
-    out = out or made or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
+    folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
     with undisturbed():
-        written = _keep(record, settings, json_file, plot, out)
-        if out is not None:
-            (out / USED).unlink(missing_ok=True)
+        written = _keep(record, spec, json_file, plot, folder)
+        if folder is not None:
+            (folder / USED).unlink(missing_ok=True)
     console = Console()
-    _show(console, record, delta_of(settings), said)
+    _show(console, record, delta_of(spec), [*parts.said, *_price(parts)])
     console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
     if not record.finished:
-        asked, again = record.config["steps"], f"gossamer run --resume {out}"
+        asked, again = record.config["steps"], f"gossamer run --resume {folder}"
         console.print(f"Stopped at round {record.t} of {asked}; go on with: {escape(again)}", soft_wrap=True)
         raise typer.Exit(130)
 
 
-def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Settings, Record]:
-    """The settings and record of a stopped run; of what is given beside --resume only --steps may be set."""
-    settings = read_settings(folder)
-    for field in fields(Settings):
-        if field.name != "steps" and getattr(given, field.name) != getattr(DEFAULTS, field.name):
-            option = field.name if field.name == "dataset" else f"--{field.name.replace('_', '-')}"
+def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Path | None) -> None:
+    """Refuse places that cannot be written, or that are read from, before any work."""
+    csv, graph = (Path(name) if name else None for name in (spec.data.csv, spec.network.graph))
+    check_apart(csv=csv, graph=graph, out=out, json=json_file, plot=plot)
+    for place in (json_file, out / "record.npz" if out else None):
+        if place is not None:
+            check_place(place)
+    if plot is not None:
+        check_picture(plot)
+
+
+def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | None) -> Record:
+    # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
+    with watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
+        gradient: Any = parts.spec.algorithm.gradient
+        return simulate(
+            parts.algorithm,
+            parts.network,
+            parts.stream,
+            model=parts.model,
+            privacy=parts.mechanism,
+            steps=parts.steps,
+            gradient=gradient,
+            seed=parts.spec.length.seed,
+            evaluate_every=parts.spec.length.evaluate_every,
+            callback=callback,
+            resume=before,
+        )
+
+
+def _price(parts: Parts) -> list[Sentence]:
+    """Of images without a budget: what exact noise of the run's scales would cost, whatever it is, in a sentence."""
+    dataset, model, noise = dataset_of(parts.spec), parts.model, parts.algorithm.noise
+    if parts.mechanism is not None or dataset is None or not dataset.images:
+        return []
+    if model.clip is None:
+        return [Sentence("ε = ∞: nothing bounds the gradient of a neural network; ", Argument("clip", "C"), " does.")]
+    if not isinstance(noise, Decay) or not np.all(np.asarray(noise.initial) > 0):
+        return [Sentence("ε = ∞: there is no noise.")]
+    try:
+        gradient: Any = parts.spec.algorithm.gradient
+        setting = setting_of(parts.algorithm, parts.network, parts.stream, model, gradient, parts.steps)
+        each = epsilons(Laplace(noise).terms(setting), parts.steps, 0.0)
+    except GossamerError as error:
+        return [Sentence("What exact noise of these scales would cost is not known: ", *error.parts)]
+    spent = max(math.inf if e is None else e for e in each)
+    one = "one arrival of an image" if parts.stream.rounds is None else "one image"
+    unit = "a round's images" if model.clip.per == "round" else one
+    cost = f"Exact noise of these scales would cost up to ε = {spent:.3g} in {parts.steps} rounds"
+    return [Sentence(f"{cost}, for {unit} of a learner.")]
+
+
+def _stopped_run(folder: Path, given: Spec, out: Path | None) -> tuple[Spec, Record]:
+    """The description and record of a stopped run; of what is given beside --resume only --steps may be set."""
+    spec = read_settings(folder)
+    for name in given.given():
+        if name != "steps":
+            option = name if name == "dataset" else in_command(Argument(name))
             raise GossamerError(f"--resume goes on with the settings of {folder}: leave {option} out, or start anew.")
     if out is not None:
         raise GossamerError(f"--resume {folder} goes on in that folder: leave --out out.")
@@ -220,12 +172,13 @@ def _stopped_run(folder: Path, given: Settings, out: Path | None) -> tuple[Setti
             "same record would release its state a second time: start anew."
         )
     record = Record.load(folder / "record")
-    wanted = given.steps if given.steps is not None else record.config["steps"]
-    if given.steps is not None and wanted <= record.t:
+    asked = given.length.steps
+    wanted = record.config["steps"] if asked is None else asked
+    if asked is not None and wanted <= record.t:
         raise GossamerError(f"--steps {wanted}: {record.t} rounds are done; give more than {record.t}.")
     if wanted <= record.t:
         raise GossamerError(f"--resume {folder}: its {record.t} rounds are done; ask for more with --steps.")
-    return replace(settings, steps=wanted), record
+    return spec.but(steps=wanted), record
 
 
 def _use(folder: Path, record: Record) -> None:
@@ -245,7 +198,7 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _show(console: Console, record: Record, delta: float, said: list[str]) -> None:
+def _show(console: Console, record: Record, delta: float, said: list[Sentence]) -> None:
     table = Table("learner", box=None, header_style="bold", pad_edge=False)
     columns = NEURAL if "train_accuracy" in (record.learners.dtype.names or ()) else ERRORS
     first, *others = columns.values()
@@ -260,7 +213,8 @@ def _show(console: Console, record: Record, delta: float, said: list[str]) -> No
     table.add_row("mean", *_numbers(record.history[-1], columns), "", style="bold")
     console.print(table)
     claim = record.claim.replace("on source", "at the source")
-    for sentence in (claim[:1].upper() + claim[1:] + ".", *said, *record.notes):
+    decided = [sentence.said(in_command) for sentence in said]
+    for sentence in (claim[:1].upper() + claim[1:] + ".", *decided, *record.notes):
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
 
 
@@ -287,29 +241,32 @@ def _privacy_cells(record: Record) -> list[list[str]]:
 
 def _picture(record: Record, delta: float) -> Figure:
     """The run's picture, with what privacy cost in its title."""
+    from gossamer.report.curves import spent
+
     figure = record.plot()
     if record.epsilon is not None:
-        title = f"{record.config['title']}, {spent(record.epsilon[:, 0], delta)}"
+        title = f"{record.config['title']}, {spent(record.epsilon.spent, delta)}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
     return figure
 
 
-def _checkpoint(record: Record, settings: Settings, folder: Path) -> None:
+def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     """What --resume needs, were the run to end here."""
-    replace_file(folder / "settings.json", write_json(asdict(settings)).encode())
+    replace_file(folder / "settings.json", write_settings(spec))
     record.save(folder / "record")
 
 
-def _keep(
-    record: Record, settings: Settings, json_file: Path | None, plot: Path | None, out: Path | None
-) -> list[Path]:
+def _keep(record: Record, spec: Spec, json_file: Path | None, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write all that was asked for; the files."""
+    from gossamer.report.files import save_picture
+
     written: list[Path] = []
-    picture = _picture(record, delta_of(settings)) if out is not None or plot is not None else None
-    if out is not None and picture is not None:
-        replace_file(out / "settings.json", write_json(asdict(settings)).encode())
-        written += [*record.save(out / "record"), out / "settings.json"]
-        save_picture(picture, out / "run.png")
-        written.append(out / "run.png")
+    picture = _picture(record, delta_of(spec)) if folder is not None or plot is not None else None
+    if folder is not None and picture is not None:
+        replace_file(folder / "settings.json", write_settings(spec))
+        written += [*record.save(folder / "record"), folder / "settings.json"]
+        save_picture(picture, folder / "run.png")
+        written.append(folder / "run.png")
     if json_file is not None:
         replace_file(json_file, write_json(record.summary()).encode())
         written.append(json_file)

@@ -1,102 +1,59 @@
 """What privacy costs: accuracy and optimality gap against ε, for every method and every kind of noise.
 
-One pass over the data. At each ε and for each method and kind of noise, λ0 is chosen on tuning seeds by the error at
-the end, and what is shown are other seeds. Noise on messages goes with all data so far ("history"), noise at the
-source with the newest record, as its proof asks. Rows are scaled to norm 1 in the noise's norm.
+One pass over the data. At each ε and for each method and kind of noise, λ0 is chosen on a tuning seed by the gap at the
+end, and what is shown are other seeds. Noise on messages goes with all data so far ("history"), noise at the source
+with the newest record, as its proof asks. Rows are scaled to norm 1 in the noise's norm.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gossamer.experiments.catalogue import COMPARED
-from gossamer.experiments.compare import TUNING
-from gossamer.experiments.problems import Problem
-from gossamer.experiments.runs import Result, Runs, Task
-from gossamer.privacy.accountant import Law, Where
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.study import Case, Entry, Plan, Studied, Study, least
+from gossamer.privacy.laws import law_named
+from gossamer.spec import Spec
 
-DELTA = 1e-5
-KINDS: dict[str, tuple[Law, Where]] = {
+KINDS: dict[str, tuple[str, str]] = {
     "Laplace on messages": ("laplace", "messages"),
     "Gaussian on messages": ("gaussian", "messages"),
     "Laplace at the source": ("laplace", "source"),
     "Gaussian at the source": ("gaussian", "source"),
 }
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much work a frontier is."""
-
-    steps: int
-    seeds: int
-    epsilons: tuple[float, ...]
-    grid: tuple[float, ...]
-
-
-QUICK = Effort(100, 2, (1.0, 100.0, 1e4), (2.0**-4, 1.0, 8.0))
-USUAL = Effort(812, 3, (0.1, 1.0, 10.0, 100.0, 1e3, 1e4), tuple(2.0**k for k in range(-7, 6, 3)))
-FULL = Effort(
-    812, 5, (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4), tuple(2.0**k for k in range(-9, 6, 2))
-)
-
-
-@dataclass(frozen=True)
-class Point:
-    method: str
-    kind: str
-    epsilon: float
-    step: float
-    runs: list[Result]
-
-    def final(self, name: str, worst: float) -> list[float]:
-        return [worst if run["diverged"] else run[name][-1] for run in self.runs]
-
-
-@dataclass(frozen=True)
-class Frontier:
-    problem: Problem
-    effort: Effort
-    points: list[Point]
-
-    def curve(self, method: str, kind: str, name: str, worst: float) -> tuple[Any, Any]:
-        points = sorted((p for p in self.points if (p.method, p.kind) == (method, kind)), key=lambda p: p.epsilon)
-        return np.array([p.epsilon for p in points]), np.array([p.final(name, worst) for p in points]).T
+QUICK = Plan(100, 2, (2.0**-4, 1.0, 8.0), evaluations=1, epsilons=(1.0, 100.0, 1e4))
+USUAL = Plan(812, 3, tuple(2.0**k for k in range(-7, 6, 3)), evaluations=1, epsilons=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4))
+FULL = Plan(
+    812, 5, tuple(2.0**k for k in range(-9, 6, 2)), evaluations=1,
+    epsilons=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4),
+)  # fmt: skip
 
 
 def frontier(
-    problem: Problem,
-    runs: Runs,
-    effort: Effort = USUAL,
-    methods: Sequence[str] = COMPARED,
-    kinds: Sequence[str] = tuple(KINDS),
-) -> Frontier:
-    cells = [(m, kind, epsilon) for m in methods for kind in kinds for epsilon in effort.epsilons]
-    tuning = iter(runs(_task(problem, *cell, step, TUNING, effort) for cell in cells for step in effort.grid))
-    best = [min([(_score(next(tuning)), step) for step in effort.grid])[1] for _ in cells]
-    asked = [
-        _task(problem, *cell, step, seed, effort)
-        for cell, step in zip(cells, best, strict=True)
-        for seed in range(effort.seeds)
+    problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], kinds: Sequence[str] = tuple(KINDS)
+) -> Studied:
+    cases = [
+        Case(method, epsilon, kind, None, *KINDS[kind])
+        for method in methods
+        for kind in kinds
+        for epsilon in plan.epsilons
     ]
-    found = iter(runs(asked))
-    points = [
-        Point(*cell, step, [next(found) for _ in range(effort.seeds)]) for cell, step in zip(cells, best, strict=True)
-    ]
-    return Frontier(problem, effort, points)
+    return Study(problem, plan, runs, least("optimality_gap"), _scale_rows).run(cases)
 
 
-def _task(problem: Problem, method: str, kind: str, epsilon: float, step: float, seed: int, effort: Effort) -> Task:
-    law, where = KINDS[kind]
-    scaled = replace(problem, draw="once", rows="l1" if law == "laplace" else "l2")
-    delta = DELTA if law == "gaussian" else 0.0
-    return Task(scaled, method, step, seed, effort.steps, epsilon, law, where, delta, evaluations=1)
+def _scale_rows(problem: Spec, case: Case) -> Spec:
+    return problem.but(draw="once", rows=f"l{law_named(case.law).norm}")
 
 
-def _score(run: Result) -> float:
-    return math.inf if run["diverged"] else float(run["optimality_gap"][-1])
+def curve(studied: Studied, method: str, kind: str, name: str, worst: float) -> tuple[Any, Any]:
+    """(ε, one row for each seed) of a quantity at the end."""
+    points = [e for e in studied.entries if (e.method, e.which) == (method, kind)]
+    rising = sorted(points, key=budget_of)
+    return np.array([budget_of(e) for e in rising]), np.array([e.final(name, worst) for e in rising]).T
+
+
+def budget_of(entry: Entry) -> float:
+    assert entry.case.epsilon is not None
+    return entry.case.epsilon

@@ -1,45 +1,73 @@
-"""Figures 3 and 4 in words and tables: who learnt what, at which ε, and how it was run."""
+"""Figures 3 and 4 in words, tables and pictures: who learnt what, at which ε, and how it was run."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from gossamer.experiments.catalogue import OURS
-from gossamer.experiments.compare import Entry
-from gossamer.experiments.pictures import BOTH, NAMES, PictureComparison
-from gossamer.experiments.runs import PUBLISHED
-from gossamer.experiments.words import budget, epsilon, table_and_findings
-from gossamer.version import __version__
+from gossamer.datasets import DATASETS
+from gossamer.experiments.compare import BOTH, PUBLISHED
+from gossamer.experiments.pages import (
+    Page,
+    compact,
+    epsilon_range,
+    say_who_diverged,
+    sort_entries,
+    write_epsilon,
+)
+from gossamer.experiments.pictures import ONLY_NOISE
+from gossamer.experiments.study import OURS, Case, Entry, Studied
 
 CHANCE = 0.1
 CLOSE = 0.005  # differences of accuracy below this are called a tie
-FILES = {"accuracy": "test.png", "train_accuracy": "train.png"}
-PUBLISHED_NOISE = "published noise"
+FIGURES = {
+    "test.png": ("accuracy", "test accuracy, mean over the learners"),
+    "train.png": ("train_accuracy", "training accuracy, likewise"),
+}
+CURVES = ("accuracy", "train_accuracy", "consensus_error", "parameter_norm")
+APART = {PUBLISHED: ", published step and noise", ONLY_NOISE: ", published noise"}
 
 
-def results(comparison: PictureComparison, command: str) -> dict[str, Any]:
+def tell_pictures(studied: Studied) -> Page:
+    title = f"{_label(studied)}: comparison of methods"
+    return Page(
+        title, _about(studied), list_rows(studied), list_findings(studied), list_numbers(studied), _draw(studied)
+    )
+
+
+def _label(studied: Studied) -> str:
+    return DATASETS.find(studied.problem.data.dataset or "").label
+
+
+def list_numbers(studied: Studied) -> dict[str, Any]:
     """All numbers as plain JSON values."""
     return {
-        "version": __version__,
-        "command": command,
-        "problem": {**vars(comparison.problem)},
-        "steps": comparison.plan.steps,
-        "epsilon": comparison.epsilon,
-        "tried": {name: {f"{step:.4g}": score for step, score in by.items()} for name, by in comparison.tried.items()},
+        "problem": studied.problem.given(),
+        "steps": studied.plan.steps,
+        "epsilon": studied.epsilon,
+        "tried": {
+            _name(case): {f"{choice.step:.4g}": -scores[0] for choice, scores in by.items()}
+            for case, by in studied.tried.items()
+        },
         "entries": [
             {"method": e.method, "which": e.which, "step": e.step, "runs": [_compact(run) for run in e.runs]}
-            for e in comparison.entries
+            for e in studied.entries
         ],
     }
 
 
+def _name(case: Case) -> str:
+    return case.method if case.which == "best" else f"{case.method}, {case.which}"
+
+
 def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in run.items() if name not in ("method", "step", "notes", "claim")}
-    rounded = {n: [None if v is None else float(f"{v:.5g}") for v in run[n]] for n in ("noise", "epsilon")}
-    return kept | rounded
+    learners = {
+        name: np.round(run[name], 4).tolist()
+        for name in ("learners_accuracy", "learners_train_accuracy")
+        if name in run
+    }
+    return compact(run, CURVES, 5) | learners
 
 
 def final(entry: Entry, name: str = "accuracy") -> float:
@@ -47,30 +75,29 @@ def final(entry: Entry, name: str = "accuracy") -> float:
     return float(np.mean([CHANCE if run["diverged"] else run[name][-1] for run in entry.runs]))
 
 
-def ranking(comparison: PictureComparison, which: str = "best") -> list[Entry]:
-    return sorted((e for e in comparison.entries if e.which == which), key=final, reverse=True)
+def rank(studied: Studied, which: str = "best") -> list[Entry]:
+    return sorted((e for e in studied.entries if e.which == which), key=final, reverse=True)
 
 
-def findings(comparison: PictureComparison) -> list[str]:
+def list_findings(studied: Studied) -> list[str]:
     """Sentences that a reader can check against the table."""
-    said = _place(comparison)
-    said += [sentence for which in (PUBLISHED_NOISE, PUBLISHED) for sentence in _published(comparison, which)]
-    wild = sorted({e.label for e in comparison.entries if any(run["diverged"] for run in e.runs)})
-    if wild:
-        said.append(f"Diverged on at least one seed: {', '.join(wild)}.")
-    idle = [e.label for e in ranking(comparison) if final(e) < 2 * CHANCE and e.label not in wild]
+    said = _place(studied)
+    said += [sentence for which in (ONLY_NOISE, PUBLISHED) for sentence in _published(studied, which)]
+    said += say_who_diverged(studied.entries)
+    wild = {e.label for e in studied.entries if e.diverged}
+    idle = [e.label for e in rank(studied) if final(e) < 2 * CHANCE and e.label not in wild]
     if idle:
         said.append(f"Near chance at this ε, whatever the step: {', '.join(idle)}.")
-    grid = comparison.plan.grid
+    grid = studied.plan.grid
     for end, size in ((max(grid), "largest"), (min(grid), "smallest")):
-        there = [e.label for e in ranking(comparison) if e.step == end and final(e) >= 2 * CHANCE]
+        there = [e.label for e in rank(studied) if e.step == end and final(e) >= 2 * CHANCE]
         if there:
             said.append(f"The best λ0 is the grid's {size}, {end:.2g}, for {', '.join(there)}.")
     return said
 
 
-def _place(comparison: PictureComparison) -> list[str]:
-    ranked, ours = ranking(comparison), comparison.entry(OURS, "best")
+def _place(studied: Studied) -> list[str]:
+    ranked, ours = rank(studied), studied.entry(OURS, "best")
     if ours is None or len(ranked) < 2:
         return []
     mine, other = final(ours), next(e for e in ranked if e is not ours)
@@ -82,9 +109,9 @@ def _place(comparison: PictureComparison) -> list[str]:
     return [f"{at}; the best other method is {best}, {abs(gap):.1%} {'below' if gap > 0 else 'above'}."]
 
 
-def _published(comparison: PictureComparison, which: str) -> list[str]:
+def _published(studied: Studied, which: str) -> list[str]:
     """Algorithm 1 against Push–Pull under the paper's noise: the end, the best on the way, and how θ grew."""
-    entries = [e for m in BOTH if (e := comparison.entry(m, which)) is not None]
+    entries = [e for m in BOTH if (e := studied.entry(m, which)) is not None]
     if not entries:
         return []
     step = "published step and noise" if which == PUBLISHED else "published noise, tuned step"
@@ -92,7 +119,7 @@ def _published(comparison: PictureComparison, which: str) -> list[str]:
 
 
 def _course(entry: Entry) -> str:
-    if any(run["diverged"] for run in entry.runs):
+    if entry.diverged:
         return f"{entry.label} diverges"
     mean = np.mean([run["accuracy"] for run in entry.runs], axis=0)
     norm = np.mean([run["parameter_norm"] for run in entry.runs], axis=0)
@@ -102,7 +129,7 @@ def _course(entry: Entry) -> str:
     return f"{entry.label} (λ0 = {entry.step:.2g}) ends at {mean[-1]:.1%}{back}, {grown}"
 
 
-def table(comparison: PictureComparison) -> list[list[str]]:
+def list_rows(studied: Studied) -> list[list[str]]:
     """Rows of text, the header first."""
     head = [
         "method",
@@ -114,53 +141,67 @@ def table(comparison: PictureComparison) -> list[list[str]]:
         "worst learner",
         "ε per learner",
     ]
-    order = {e.method: k for k, e in enumerate(ranking(comparison))}
-    entries = sorted(comparison.entries, key=lambda e: (order.get(e.method, 99), e.which != "best", e.which))
-    return [head, *map(_row, entries)]
+    return [head, *map(_row, sort_entries(studied, rank(studied)))]
 
 
 def _row(e: Entry) -> list[str]:
     learners = [v for run in e.runs for v in run.get("learners_accuracy", [])]
     worst = f"{min(learners):.3f}" if learners else "–"
     noise = f"{np.mean([v for run in e.runs for v in run['noise']]):.2g}"
-    accuracies = [_spread(e, name) for name in FILES]
-    return [e.label, e.which, f"{e.step:.2g}", noise, *accuracies, worst, epsilon(e)]
+    accuracies = [_spread(e, name) for name in ("accuracy", "train_accuracy")]
+    return [e.label, e.which, f"{e.step:.2g}", noise, *accuracies, worst, epsilon_range(e)]
 
 
 def _spread(e: Entry, name: str) -> str:
-    values = [math.nan if run["diverged"] else run[name][-1] for run in e.runs]
-    if not all(map(math.isfinite, values)):
+    if e.diverged:
         return "diverged"
+    values = e.final(name)
     return f"{np.mean(values):.3f} ({min(values):.3f}–{max(values):.3f})"
 
 
-def _about(comparison: PictureComparison, net: str) -> str:
-    plan, problem = comparison.plan, comparison.problem
+def _network(studied: Studied) -> str:
+    model = studied.problem.model
+    if model.model == "cnn":
+        return "a small CNN"
+    return f"ResNet-18 ({model.norm or 'batch'} norm, {model.stem or 'imagenet'} stem)"
+
+
+def _about(studied: Studied) -> str:
+    plan, problem = studied.plan, studied.problem
+    per_round = problem.data.per_round or DATASETS.find(problem.data.dataset or "").per_round
     return (
-        f"Ten learners, {net}, {problem.split} split, graph {problem.graph}, {problem.per_round} images a learner and "
-        f"round, {plan.steps} rounds, {plan.seeds} seed{'s' * (plan.seeds > 1)}; "
-        f"{'bf16' if problem.amp else 'float32'} on {problem.device}. "
-        f"'best': every learner's ε over the run is {budget(comparison.epsilon)}, by each method's own recursion, and "
-        f"λ0 is the grid's best by accuracy on training images after {plan.tuning_rounds} rounds on another seed; "
+        f"Ten learners, {_network(studied)}, {problem.data.split} split, graph {problem.network.graph}, {per_round} "
+        f"images a learner and round, {plan.steps} rounds, {plan.seeds} seed{'s' * (plan.seeds > 1)}; "
+        f"{'bf16' if problem.model.bf16 else 'float32'} on {problem.model.device}. "
+        f"'best': every learner's ε over the run is {write_epsilon(studied.epsilon)}, by each method's own recursion, "
+        f"and λ0 is the grid's best by accuracy on training images after {plan.tuning_rounds} rounds on another seed; "
         "'published noise': ν = 0.01/(t+1)^ς as printed, and λ0 tuned likewise; 'published': λ0 = 0.6 as printed, "
         "too. ε protects a learner's batch of one round, whose mean gradient is clipped at ‖g‖₁ ≤ "
-        f"{problem.clip:g}: it is what exact noise of these scales would cost, and no protection at all. The noise is "
-        "seeded. Means over the seeds and all learners; in brackets the least and the greatest seed."
+        f"{problem.model.clip:g}: it is what exact noise of these scales would cost, and no protection at all. The "
+        "noise is seeded. Means over the seeds and all learners; in brackets the least and the greatest seed."
     )
 
 
-def markdown(comparison: PictureComparison, command: str) -> str:
-    """A page for people, to lie beside the pictures."""
-    problem = comparison.problem
-    net = "a small CNN" if problem.net == "cnn" else f"ResNet-18 ({problem.norm} norm, {problem.stem} stem)"
-    lines = [
-        f"# {NAMES[problem.data]}: comparison of methods",
-        "",
-        f"    {command}        # version {__version__}",
-        "",
-        _about(comparison, net),
-        "",
-        *(f"![{name}]({file})\n" for name, file in FILES.items()),
-        *table_and_findings(table(comparison), findings(comparison)),
-    ]
-    return "\n".join(lines)
+def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
+    from gossamer.report.bands import draw_bands
+
+    problem, seeds = studied.problem, studied.plan.seeds
+    title = (
+        f"{_label(studied)}, {'a small CNN' if problem.model.model == 'cnn' else 'ResNet-18'}, {problem.data.split}, "
+        f"{problem.network.graph}: simulated noise of the scale that would cost ε = {write_epsilon(studied.epsilon)} "
+        f"for a round's images; {'one seed' if seeds == 1 else f'mean and range of {seeds} seeds'}"
+    )
+    dashed = {e.label + APART[e.which]: e.label for e in studied.entries if e.which in APART}
+    figures = {}
+    for file, (name, ylabel) in FIGURES.items():
+        curves = list_curves(studied, name)
+        figures[file] = name, draw_bands(curves, ylabel=ylabel, title=title, dashed=dashed, yscale="logit")
+    return figures
+
+
+def list_curves(studied: Studied, name: str) -> dict[str, tuple[Any, Any]]:
+    curves = {}
+    for entry in studied.entries:
+        if (curve := entry.curve(name)) is not None:
+            curves[entry.label + APART.get(entry.which, "")] = curve
+    return curves

@@ -49,7 +49,7 @@ from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, NotProvable, Part
 from gossamer.records import FeatureBounds
 from gossamer.types import Array, Integers
 
@@ -72,11 +72,11 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not CLIPS[0] <= self.c <= CLIPS[1]:
-            raise GossamerError(
-                f"clip_l{self.norm}(c={self.c!r}): expected a finite number above 0, from 1e-30 to 1e30."
-            )
+            requirement = "expected a finite number above 0, from 1e-30 to 1e30"
+            raise BadValue("clip", self.c, requirement, python=f"clip_l{self.norm}(c={self.c!r})")
         if self.per not in ("record", "round"):
-            raise GossamerError(f"clip_l{self.norm}(per={self.per!r}): expected 'record' or 'round'.")
+            python = f"clip_l{self.norm}(per={self.per!r})"
+            raise BadValue("clip_per", self.per, "expected 'record' or 'round'", python=python)
 
 
 def clip_l1(c: float, per: Literal["record", "round"] = "record") -> Clip:
@@ -166,7 +166,7 @@ def reach(
     if clip is not None:
         if clip.norm != norm:
             kind = "Laplace" if norm == 1 else "Gaussian"
-            raise GossamerError(
+            raise NotProvable(
                 f"{kind} noise is accounted in L{norm} and {name} clips in L{clip.norm}: use clip_l{norm}."
             )
         f = 1 if norm == 2 else 2
@@ -175,10 +175,11 @@ def reach(
         if clip.per == "round" and not math.isfinite(around):
             L = math.inf
     if not math.isfinite(c):
-        remedy = (
-            f"clip=clip_l{norm}(c)" if features is not None else f"declared feature ranges, or clip=clip_l{norm}(c)"
-        )
-        raise GossamerError(f"nothing bounds the gradients of {name}, so no privacy can be proved: give it {remedy}.")
+        declare: tuple[Part, ...] = ("declared ", Argument("columns", python="feature ranges"), ", or ")
+        raise NotProvable(
+            f"nothing bounds the gradients of {name}, so no privacy can be proved: give it ",
+            *(declare if features is None else ()), Argument("clip", "C", python=f"clip=clip_l{norm}(c)"), ".",
+        )  # fmt: skip
     if not math.isfinite(L):
         return Reach(c, math.inf)
     error = f * size * weights.error + (weights.outputs + 8) * UNIT * c
@@ -189,8 +190,8 @@ def reach(
 
 def _check_sizes(features: FeatureBounds | None, columns: int, records: int, name: str) -> None:
     if not 1 <= columns <= MOST_COLUMNS:
-        raise GossamerError(f"{name} on {columns} features: expected 1 to 2^27; use fewer.")
+        raise NotProvable(f"{name} on {columns} features: expected 1 to 2^27; use fewer.")
     if not 1 <= records <= MOST_RECORDS:
-        raise GossamerError(f"{name} on {records} records a round: expected 1 to 2^25; use fewer.")
+        raise NotProvable(f"{name} on {records} records a round: expected 1 to 2^25; use fewer.")
     if features is not None and not max(features) <= LARGEST:
-        raise GossamerError(f"features of norm {max(features):g}: expected declared ranges up to 1e100; scale them.")
+        raise NotProvable(f"features of norm {max(features):g}: expected declared ranges up to 1e100; scale them.")

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.bounds import (
     LARGEST,
     LOGISTIC_ERROR,
@@ -173,7 +173,8 @@ class SoftmaxRegression:
     def __post_init__(self) -> None:
         _check_l2(self)
         if self.classes < 2:
-            raise GossamerError(f"SoftmaxRegression(classes={self.classes}): expected at least 2 classes.")
+            python = f"SoftmaxRegression(classes={self.classes})"
+            raise BadValue("classes", self.classes, "expected at least 2 classes", python=python)
 
     @property
     def outputs(self) -> int:
@@ -236,7 +237,9 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
     book = () if table.codebook is None else (table.codebook,)
     clip, scale = model.clip, table.scale
     if clip is not None and clip.per == "round" and keep == "history":
-        raise GossamerError("clipping per round needs gradient='latest': use it, or clip per record.")
+        raise GossamerError(
+            "clipping per round needs ", Argument("gradient", "latest"), ": use it, or clip per record."
+        )
     each = clip is not None and clip.per == "record"
     order = clip.norm if clip is not None else 2
 
@@ -317,7 +320,8 @@ def _by_class(theta: Array, model: Model) -> Array:
 
 def _check_l2(model: Model) -> None:
     if not 0 <= model.l2 < np.inf:
-        raise GossamerError(f"{type(model).__name__}(l2={model.l2!r}): expected a finite number ≥ 0.")
+        python = f"{type(model).__name__}(l2={model.l2!r})"
+        raise BadValue("l2", model.l2, "expected a finite number ≥ 0", python=python)
 
 
 def _check_classes(model: Model, labels: Array, classes: int) -> None:

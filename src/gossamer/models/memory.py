@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.bounds import MOST_RECORDS
 from gossamer.records import Batch, Codebook, runs
 from gossamer.types import Array, Integers
@@ -41,7 +41,7 @@ class Memory:
         limits: Callable[[NDArray[Any]], Array] | None,
     ) -> None:
         if keep not in ("history", "latest"):
-            raise GossamerError(f"gradient={keep!r}: expected 'history' (all records so far) or 'latest'.")
+            raise BadValue("gradient", keep, "expected 'history' (all records so far) or 'latest'")
         self.keep, self.codebook = keep, codebook
         self._gradient, self._limits_of = gradient, limits
         self.filled = np.zeros(len(room), dtype=np.int64)
@@ -87,8 +87,8 @@ class Memory:
         if needed.max() > MOST_RECORDS:
             raise GossamerError(
                 f"{needed.max()} records of a learner in one gradient: expected at most 2^25, up to which its rounding "
-                "is proved; use gradient='latest', or fewer records a round."
-            )
+                "is proved; use ", Argument("gradient", "latest"), ", or fewer records a round.",
+            )  # fmt: skip
         rows, labels, limits, start = self.rows, self.labels, self.limits, self.start
         self._make_room(np.maximum(2 * self._room, needed))
         for i, count in enumerate(self.filled):

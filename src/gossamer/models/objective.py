@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError
 from gossamer.models.linear import Model
 from gossamer.records import Population
 from gossamer.types import Array
@@ -103,8 +103,9 @@ class Objective:
         if not settled or length > 1e-3 * (size + typical):
             raise GossamerError(
                 f"F has no minimiser that Newton's method could find (‖θ‖ = {size:.1e}, ‖∇F‖ = {norm:.1e}, "
-                f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use l2 > 0."
-            )
+                f"next step {length:.1e}, l2 = {self.model.l2:g}): with separable classes use ",
+                Argument("l2", "above 0", python="l2 > 0"), ".",
+            )  # fmt: skip
         return theta
 
     def _newton_step(self, theta: Array, gradient: Array) -> Array:

@@ -31,7 +31,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError, NotProvable
 from gossamer.models.bounds import LARGEST, MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
 from gossamer.models.memory import Gradient
 from gossamer.models.trial import refuse_memory, sample_of, try_out
@@ -67,11 +67,12 @@ class NeuralNetwork:
         name: str = "neural network",
     ) -> None:
         if not 0 <= l2 < math.inf:
-            raise GossamerError(f"{name} with l2 = {l2!r}: expected a finite number ≥ 0.")
+            raise BadValue("l2", l2, "expected a finite number ≥ 0", python=f"{name} with l2 = {l2!r}")
         if str(device).startswith("cuda") and not torch.cuda.is_available():
-            raise GossamerError(f"device {device}: torch sees no GPU here; use device='cpu'.")
+            raise BadValue("device", str(device), "torch sees no GPU here", ("use ", Argument("device", "cpu")))
         if not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
-            raise GossamerError(f"{name} with shape={tuple(shape)}: expected whole numbers ≥ 1, such as (1, 28, 28).")
+            requirement = "expected whole numbers ≥ 1, such as (1, 28, 28)"
+            raise BadValue("shape", shape, requirement, python=f"{name} with shape={tuple(shape)}")
         self.build, self.shape, self.loss, self.labels = build, tuple(shape), loss, labels
         self.clip, self.l2, self.device, self.dtype = clip, l2, torch.device(device), dtype
         self.amp, self.remember, self.name = amp, remember, name
@@ -83,14 +84,18 @@ class NeuralNetwork:
         self.channels_last = mixes and self.device.type == "cuda"
         if mixes and clip is not None and clip.per == "record":
             raise GossamerError(
-                f"{name} has BatchNorm, which mixes the records of a batch, and clips each record: use GroupNorm, or "
-                f"clip_l{clip.norm}(c, per='round'), which protects a whole round's batch."
-            )
+                f"{name} has BatchNorm, which mixes the records of a batch, and clips each record: use ",
+                Argument("norm", "group", python="GroupNorm"), ", or ",
+                Argument("clip_per", "round", python=f"clip_l{clip.norm}(c, per='round')"),
+                ", which protects a whole round's batch.",
+            )  # fmt: skip
 
         if not dtype.is_floating_point:
-            raise GossamerError(f"{name} with dtype={dtype}: expected floating-point numbers, such as torch.float32.")
+            requirement = "expected floating-point numbers, such as torch.float32"
+            raise BadValue("dtype", dtype, requirement, python=f"{name} with dtype={dtype}")
         if not isinstance(remember, int | np.integer) or remember < 1:
-            raise GossamerError(f"{name} with remember={remember!r}: expected a whole number of rounds ≥ 1.")
+            python = f"{name} with remember={remember!r}"
+            raise BadValue("remember", remember, "expected a whole number of rounds ≥ 1", python=python)
         owners = {name.rpartition(".")[0] for name, _ in sample.named_buffers(remove_duplicate=False)}
         norms = {name for name, layer in sample.named_modules() if type(layer) in BATCH_NORMS}
         self._unknown_buffers = sorted(owners - norms)
@@ -118,7 +123,7 @@ class NeuralNetwork:
     ) -> Reach:
         if self._unknown_buffers:
             places = ", ".join(name or "itself" for name in self._unknown_buffers)
-            raise GossamerError(
+            raise NotProvable(
                 f"{self.name} has buffers in {places}, which may carry records from a "
                 "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
             )
@@ -199,7 +204,7 @@ class Fleet:
 
     def __init__(self, model: NeuralNetwork, m: int, keep: Gradient, table: Table | None = None) -> None:
         if keep not in ("history", "latest"):
-            raise GossamerError(f"gradient={keep!r}: expected 'history' (the newest rounds) or 'latest'.")
+            raise BadValue("gradient", keep, "expected 'history' (the newest rounds) or 'latest'")
         self.model, self.keep = model, keep
         self._coded = table if table is not None and table.codebook is not None else None
         self.theta, self.grad = (self._rows(m) for _ in range(2))

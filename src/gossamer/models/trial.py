@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 from torch.nn.parameter import is_lazy
 
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, NotProvable
 from gossamer.records import Table, dense_rows
 
 Tensor = Any
@@ -68,7 +68,7 @@ def refuse_memory(model: Any) -> None:
     """
     loss = model.loss
     if isinstance(loss, nn.Module) and any(True for _ in (*loss.parameters(), *loss.buffers())):
-        raise GossamerError(
+        raise NotProvable(
             f"{model.name}: the loss has parameters or buffers of its own, shared by all learners and never noised, so "
             "no privacy can be proved: use a loss without."
         )
@@ -83,7 +83,7 @@ def refuse_memory(model: Any) -> None:
             gradient(model, used, first)
             again = gradient(model, used, second)
             if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(fresh, again, strict=True)):
-                raise GossamerError(
+                raise NotProvable(
                     f"{model.name} gives another gradient for the same records once it has seen others: it carries "
                     "records from a round to the next without noise, so no privacy can be proved; let it keep nothing."
                 )

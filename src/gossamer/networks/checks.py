@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from gossamer.errors import GossamerError
+from gossamer.errors import AnyOf, Argument, GossamerError
 
 SUM_TOLERANCE = 1e-9
 
@@ -53,8 +53,12 @@ def _check_sums(name: str, M: scipy.sparse.csr_array) -> None:
     worst = int(off.argmax())
     if off[worst] > SUM_TOLERANCE:
         raise GossamerError(
-            f"{name} has {line} sums up to {sums[worst]:g} ({line} {worst}), expected 0: set {name}[{worst}, {worst}] "
-            f"to minus the sum of the other entries of its {line}, or build it with Network.from_edges()."
+            f"{name} has {line} sums up to {sums[worst]:g} ({line} {worst}), expected 0: ",
+            AnyOf(
+                f"set {name}[{worst}, {worst}] to minus the sum of the other entries of its {line}",
+                ("build it with ", Argument("edges", python="Network.from_edges()")),
+            ),
+            ".",
         )
 
 

@@ -12,7 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError
 from gossamer.networks.network import Network
 
 PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
@@ -22,6 +22,11 @@ NAMES: dict[str, Callable[[int], Network]] = {
     "complete": Network.complete,
     "random": Network.random,
 }
+
+
+def is_named(source: str) -> bool:
+    """Whether it is a family's name, and no file's."""
+    return source in PAPERS or source in NAMES
 
 
 def read_network(source: str, learners: int | None = None) -> Network:
@@ -34,9 +39,9 @@ def read_network(source: str, learners: int | None = None) -> Network:
         network = _from_file(Path(source))
     if learners is not None and network.m != learners:
         raise GossamerError(
-            f"the network {source} has {network.m} learners and the run has {learners}: "
-            f"use --learners {network.m}, or another --graph."
-        )
+            f"the network {source} has {network.m} learners and the run has {learners}: use ",
+            Argument("learners", network.m), ", or another ", Argument("graph", python="network"), ".",
+        )  # fmt: skip
     return network
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from gossamer.errors import GossamerError
+from gossamer.errors import AnyOf, Argument, BadValue, GossamerError
 from gossamer.networks import families, mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
 from gossamer.types import Array, Integers, Matrix, Rows
@@ -99,7 +99,8 @@ class Network:
     def random(cls, m: int, degree: int = 3, seed: int = 0) -> Network:
         """Strongly connected for certain, unbalanced almost surely; `degree` is the mean out-degree."""
         if degree < 1:
-            raise GossamerError(f"Network.random(degree={degree}): expected at least 1 link per learner.")
+            python = f"Network.random(degree={degree})"
+            raise BadValue("degree", degree, "expected at least 1 link per learner", python=python)
         return cls._family(m, lambda m: families.random_edges(m, degree, seed))
 
     @classmethod
@@ -236,7 +237,8 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> scipy.sparse.c
         except TypeError:
             raise GossamerError(f"edge {edge!r}: expected whole numbers for sender and receiver.") from None
         if not (0 <= j < m and 0 <= i < m):
-            raise GossamerError(f"edge {j}→{i}: expected learners 0 to {m - 1}; count from 0, or raise m = {m}.")
+            remedy = AnyOf("count from 0", ("raise ", Argument("m", python=f"m = {m}")))
+            raise GossamerError(f"edge {j}→{i}: expected learners 0 to {m - 1}; ", remedy, ".")
         if i == j:
             raise GossamerError(f"edge {j}→{i}: a learner needs no link to itself; remove it.")
         if (j, i) in seen:
@@ -250,8 +252,9 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> scipy.sparse.c
         heard = {i for _, i in seen}
         lonely = next(i for i in range(m) if i not in heard)
         raise GossamerError(
-            f"{m} learners and {len(seen)} edges: learner {lonely} receives nothing (learners are counted from 0); "
-            f"add an edge j→{lonely}, or lower m."
+            f"{m} learners and {len(seen)} edges: learner {lonely} receives nothing (learners are counted from 0); ",
+            AnyOf(f"add an edge j→{lonely}", ("lower ", Argument("m"))),
+            ".",
         )
     if not seen:
         raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")

@@ -34,21 +34,21 @@ def name_of(i: int) -> str:
 
 
 def learner_of(name: str) -> int | None:
-    """Which learner a certificate's name is; None where it is no learner's."""
+    """Which learner a certificate's name is; None where it is the name of no learner."""
     number = name.removeprefix(PREFIX)
     return int(number) if name.startswith(PREFIX) and number.isdecimal() and str(int(number)) == number else None
 
 
 class Identities:
-    """Whose certificate is whose: those that the run's authority signed by their name, others by being themselves.
+    """Whose certificate is whose. One that the run's authority signed counts by its name, any other by its very bytes.
 
-    `pinned` are certificates that parties brought along. Such a one says who its holder is by its very bytes, never by
-    its name; and one that it may have signed itself says nothing.
+    `pinned` are certificates that parties brought along. The name in such a one says nothing, and neither does any
+    certificate that was signed with it.
     """
 
     def __init__(self, authority: bytes, pinned: Mapping[int, bytes] | None = None) -> None:
-        self._authority, self._parent = authority, _loaded(authority, "the authority's certificate")
-        brought = {j: _loaded(pem, f"learner {j}'s certificate") for j, pem in (pinned or {}).items()}
+        self._authority, self._parent = authority, _load(authority, "the authority's certificate")
+        brought = {j: _load(pem, f"learner {j}'s certificate") for j, pem in (pinned or {}).items()}
         self._known = {shown: j for j, shown in brought.items()}
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
         self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
@@ -62,11 +62,11 @@ class Identities:
         """What learner j's end must be signed by or be, and the name that it has to show."""
         if j not in self._pinned:
             return self._authority, name_of(j)
-        own = _loaded(self._pinned[j], f"learner {j}'s certificate")
-        return self._pinned[j], _names(own)[0]
+        own = _load(self._pinned[j], f"learner {j}'s certificate")
+        return self._pinned[j], _tls_names(own)[0]
 
     def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
-        """The learner at the other end, from what the handshake has verified; None where it is nobody's."""
+        """The learner at the other end, from what the handshake has verified; None where that is no learner's."""
         try:
             shown = x509.load_pem_x509_certificate(context["x509_pem_cert"][0])
         except (KeyError, IndexError, ValueError):
@@ -78,32 +78,32 @@ class Identities:
         except (ValueError, TypeError, InvalidSignature):
             return None
         common = shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        found = learner_of(str(common[0].value)) if len(common) == 1 else None
-        return None if found in self._pinned else found  # who brought a certificate is known by that one alone
+        learner = learner_of(str(common[0].value)) if len(common) == 1 else None
+        return None if learner in self._pinned else learner  # who brought a certificate is known by that one alone
 
 
-def _loaded(pem: bytes, what: str) -> x509.Certificate:
+def _load(pem: bytes, what: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise GossamerError(f"{what} cannot be read ({error}): give a certificate as PEM.") from None
 
 
-def _names(own: x509.Certificate) -> list[str]:
+def _tls_names(own: x509.Certificate) -> list[str]:
     """The names that a certificate has for TLS."""
     try:
         listed = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        found = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
+        names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
     except x509.ExtensionNotFound:
-        found = []
-    if not found:
+        names = []
+    if not names:
         raise GossamerError("a certificate without a subject alternative name: TLS needs one; make it with a DNS name.")
-    return found
+    return names
 
 
 def check_pair(own: Pair) -> None:
     """Refuse a key that is not the certificate's, or a certificate whose time is over or to come."""
-    shown = _loaded(own.certificate, "the certificate")
+    shown = _load(own.certificate, "the certificate")
     try:
         key: Any = serialization.load_pem_private_key(own.key, password=None)
     except (ValueError, TypeError) as error:
@@ -118,16 +118,18 @@ def check_pair(own: Pair) -> None:
         )
 
 
-def authority(run: str, days: int = 365) -> Pair:
+def make_authority(run: str, days: int = 365) -> Pair:
     """A new authority for one run."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"gossamer run {run}")
     made = _builder(name, name, key.public_key(), days)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return Pair(_pem(key), made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return Pair(_to_pem(key), made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
 
-def certificate(signed_by: Pair, i: int, hosts: Sequence[str] = ("localhost", "127.0.0.1"), days: int = 365) -> Pair:
+def issue_certificate(
+    signed_by: Pair, i: int, hosts: Sequence[str] = ("localhost", "127.0.0.1"), days: int = 365
+) -> Pair:
     """A key and certificate for learner i, which may be reached at these hosts."""
     signer = serialization.load_pem_private_key(signed_by.key, password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
@@ -143,7 +145,7 @@ def certificate(signed_by: Pair, i: int, hosts: Sequence[str] = ("localhost", "1
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-    return Pair(_pem(key), made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return Pair(_to_pem(key), made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
 
 def _name(common: str) -> x509.Name:
@@ -172,7 +174,7 @@ def _builder(
     )
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

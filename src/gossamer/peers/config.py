@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from gossamer import algorithms
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms import Algorithm
 from gossamer.errors import GossamerError
-from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
+from gossamer.models import Model
+from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
-from gossamer.privacy import Gaussian, Laplace, Mechanism
+from gossamer.privacy import Mechanism
 from gossamer.privacy.accountant import ACCOUNTING
+from gossamer.privacy.laws import law_named
+from gossamer.privacy.mechanisms import MECHANISMS
 from gossamer.schedules import Decay, decay
+from gossamer.spec import Spec
+from gossamer.spec.build import build_algorithm, build_model
+from gossamer.spec.fields import check_names
+from gossamer.spec.files import load_toml, toml_value
+from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import Schema
 
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Some = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-METHODS = [name for name in algorithms.__all__ if name != "Algorithm"]
 
 
 class Plain(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -60,6 +66,9 @@ class RecordsPlan(Plain, frozen=True):
     ranges: dict[str, tuple[float, float]] = {}
     categories: dict[str, tuple[str, ...]] = {}
     intercept: bool = True
+
+    def schema(self) -> Schema:
+        return Schema(self.target, self.classes, self.ranges, self.categories, self.intercept)
 
 
 class PartyPlan(Plain, frozen=True):
@@ -127,14 +136,14 @@ class Plan:
             raise GossamerError(
                 f"[party] late = {config.party.late}: the run allows {run.lateness} ([run] lateness); use no more."
             )
+        self.schema = config.records.schema()
         shared = {"run": run, "model": config.model, "records": config.records}
+        # with the layout: a party, or a journal, whose θ_k means something else is of another run
         text = json.dumps(msgspec.to_builtins(shared), sort_keys=True) + repr(
-            (self.network.edges("R"), self.network.edges("C"))
+            (self.network.edges("R"), self.network.edges("C"), self.schema.column_names)
         )
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
-        listed = config.records
-        self.schema = Schema(listed.target, listed.classes, listed.ranges, listed.categories, listed.intercept)
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -151,21 +160,24 @@ class Plan:
             own += f" accounting {ACCOUNTING}"  # rounds that were booked otherwise cannot be gone on from
         return f"{self.fingerprint}-{hashlib.sha256(own.encode()).hexdigest()[:16]}"
 
+    @cached_property
+    def spec(self) -> Spec:
+        """The party's run in the words in which every run is described."""
+        run, model, privacy = self.config.run, self.config.model, self.config.privacy
+        return Spec.of(
+            algorithm=run.method, step=",".join(map(repr, run.step)), strict=run.strict, gradient=run.gradient,
+            per_round=run.per_round, steps=run.steps, learners=run.learners, l2=model.l2, clip=model.clip, noise="0",
+            law=privacy.law, where=privacy.where,
+        )  # fmt: skip
+
     def algorithm(self) -> Algorithm:
-        run = self.config.run
-        if run.method not in METHODS:
-            raise GossamerError(f"[run] method = {run.method!r}: expected one of {', '.join(METHODS)}.")
-        made: Algorithm = getattr(algorithms, run.method)(decay(*run.step), strict=run.strict)
-        return made
+        return build_algorithm(self.spec, None, self.config.run.learners)
 
     def model(self) -> Model:
-        plan, classes = self.config.model, len(self.config.records.classes)
-        clip: Clip | None = None
-        if plan.clip is not None:
-            clip = (clip_l2 if self.config.privacy.law == "gaussian" else clip_l1)(plan.clip)
-        if not classes:
-            return RidgeRegression(l2=plan.l2, clip=clip)
-        return LogisticRegression(plan.l2, clip) if classes == 2 else SoftmaxRegression(classes, plan.l2, clip)
+        classes = len(self.config.records.classes)
+        kind = "ridge" if not classes else "logistic" if classes == 2 else "softmax"
+        model: Model = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), (self.schema.columns,))
+        return model
 
     def mechanism(self) -> Mechanism | None:
         """This party's own noise, where it has a budget."""
@@ -175,9 +187,8 @@ class Plan:
         if plan.simulated is not None:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
-        if plan.law == "gaussian":
-            return Gaussian.for_budget(plan.epsilon, plan.delta, horizon=horizon, where=plan.where)
-        return Laplace.for_budget(plan.epsilon, horizon=horizon, where=plan.where)
+        delta = {"delta": plan.delta} if law_named(plan.law).needs_delta else {}
+        return MECHANISMS[plan.law].for_budget(plan.epsilon, horizon=horizon, where=plan.where, **delta)
 
     def simulated(self) -> Decay | None:
         plan = self.config.privacy
@@ -191,18 +202,28 @@ def read_config(path: str | Path) -> Plan:
         raise GossamerError(f"{path} is a whole run's folder: give one party's, such as {path / 'learner-0'}.")
     if path.is_dir():
         path = path / "party.toml"
+    if not path.exists():
+        raise GossamerError(f"no configuration {path}: make one with 'gossamer peers init'.")
+    given = load_toml(path)
+    _check_keys(given, path)
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
         config = msgspec.convert(given, type=Config)
-    except FileNotFoundError:
-        raise GossamerError(f"no configuration {path}: make one with 'gossamer peers init'.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise GossamerError(f"{path} cannot be read ({error}).") from None
-    except tomllib.TOMLDecodeError as error:
-        raise GossamerError(f"{path} is not valid TOML ({error}): correct it.") from None
     except msgspec.ValidationError as error:
         raise GossamerError(f"{path}: {_said(str(error))}.") from None
     return Plan(config, path.parent)
+
+
+def _check_keys(given: Mapping[str, Any], path: Path) -> None:
+    """Refuse a table or a key that is not known, and say which one was probably meant."""
+    tables = {one.name: one.type for one in msgspec.structs.fields(Config)}
+    check_names(given, tables, str(path))
+    for table, values in given.items():
+        inner = get_args(tables[table])[-1:]  # [neighbours.3] is one of many
+        kind = inner[0] if inner else tables[table]
+        for place, part in values.items() if inner and isinstance(values, Mapping) else [("", values)]:
+            if isinstance(part, Mapping):
+                known = [one.name for one in msgspec.structs.fields(kind)]
+                check_names(part, known, f"[{table}{place and '.'}{place}] of {path}")
 
 
 def _said(error: str) -> str:
@@ -222,24 +243,14 @@ def written(config: Config) -> str:
         given = msgspec.to_builtins(part)
         simple = {k: v for k, v in given.items() if not isinstance(v, dict) and v is not None}
         shown = {k: v for k, v in simple.items() if k not in usual or msgspec.to_builtins(usual[k]) != v}
-        lines += [f"[{table}]", *(f"{k} = {_toml(v)}" for k, v in shown.items()), ""]
+        lines += [f"[{table}]", *(f"{k} = {toml_value(v)}" for k, v in shown.items()), ""]
         for name, inner in given.items():
             if isinstance(inner, dict) and inner:
-                lines += [f"[{table}.{name}]", *(f"{json.dumps(k)} = {_toml(v)}" for k, v in inner.items()), ""]
+                lines += [f"[{table}.{name}]", *(f"{json.dumps(k)} = {toml_value(v)}" for k, v in inner.items()), ""]
     for j, neighbour in config.neighbours.items():
         parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
-        lines += [f"[neighbours.{j}]", *(f"{k} = {_toml(v)}" for k, v in parts.items()), ""]
+        lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
     return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return repr(value)
 
 
 def graph_json(network: Network) -> str:

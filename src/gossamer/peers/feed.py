@@ -23,12 +23,13 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.records import Batch
-from gossamer.streams.csv import cells_of, lines_of
+from gossamer.streams.cells import Cells, cells_of, lines_of
 from gossamer.streams.schema import Schema
 from gossamer.types import Array
 
 Format = Literal["csv", "jsonl", "parquet"]
 MARK = b"\xef\xbb\xbf"  # with which some begin UTF-8 text
+REMEDY = ("correct the record, or let all parties declare more",)  # one party alone can declare nothing else
 
 
 class Records:
@@ -80,7 +81,7 @@ class Records:
     def poll(self) -> None:
         """Take in what has come since."""
         if self._format == "parquet":
-            self._take(*_parquet(self._path, [self._schema.target, *self._schema.features]))
+            self._take(*_read_parquet(self._path, [self._schema.target, *self._schema.features]))
             return
         try:
             with self._path.open("rb") as file:
@@ -115,35 +116,24 @@ class Records:
             return
         if not self._header and numbered:
             self._header = self._cells(*numbered.pop(0))
-            if len(set(self._header)) < len(self._header):
-                raise GossamerError(f"{self._path} has two columns of one name: rename one.")
-        rows = [(k, self._cells(k, line)) for k, line in numbered]
-        for k, row in rows:
-            if len(row) != len(self._header):
-                raise GossamerError(
-                    f"{self._path}, line {k}: {len(row)} values for {len(self._header)} columns; correct that line."
-                )
-        self._take(self._header, [k for k, _ in rows], [row for _, row in rows])
+        self._take(self._header, [k for k, _ in numbered], [self._cells(k, line) for k, line in numbered])
 
     def _cells(self, k: int, line: str) -> list[str]:
         return cells_of(f"{self._path}, line {k}", line)
 
     def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
         try:
-            given = json.loads(line, parse_int=_whole)
-            return [_text(given[name]) for name in names]
+            given = json.loads(line, parse_int=_parse_whole)
+            return [_to_text(given[name]) for name in names]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise GossamerError(
                 f"{self._path}, line {k}: expected an object with {', '.join(names)} ({error!r}); correct that line."
             ) from None
 
     def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
+        cells = Cells(self._path, header, lines, rows, REMEDY)
         if rows:
-            try:
-                X, y = self._schema.encode(self._path, header, lines, rows)
-            except GossamerError as error:  # its remedies are those of a command
-                what = str(error).partition("; ")[0]
-                raise GossamerError(f"{what}; correct the record, or let all parties declare more.") from None
+            X, y = self._schema.encode(cells)
             self._rows.extend(X)
             self._labels.extend(y.tolist())
 
@@ -189,7 +179,7 @@ class Spool:
             return False
         with self._path.open("rb") as file:
             header = _first_line(file)
-        if header and _said(first) != _said(header):
+        if header and _split_header(first) != _split_header(header):
             raise GossamerError(
                 f"standard input begins with {first[:60]!r}, expected the header of {self._path} again: let what feeds "
                 "the learner send its header first, whenever it starts."
@@ -205,19 +195,19 @@ class Spool:
 
 
 def _first_line(source: BinaryIO) -> bytes:
-    """The first line that is not empty; nothing where there is none."""
+    """The first line that is not empty; no bytes where all are."""
     line = source.readline().removeprefix(MARK)
     while line and not line.strip():
         line = source.readline()
     return line
 
 
-def _said(header: bytes) -> list[str]:
+def _split_header(header: bytes) -> list[str]:
     return cells_of("the header", header.decode("utf-8", "replace").rstrip("\r\n"))
 
 
 def _cut_unended_line(file: int) -> None:
-    """What a full disk or a crash has left of a line would be read as the beginning of the next."""
+    """Cut off what a full disk or a crash has left of a line: it would be read as the beginning of the next."""
     size = os.fstat(file).st_size
     end = size
     while end and (block := os.pread(file, 1, end - 1)) != b"\n":
@@ -226,19 +216,19 @@ def _cut_unended_line(file: int) -> None:
         os.ftruncate(file, end)
 
 
-def _whole(digits: str) -> int | float:
-    """A whole number of any length: Python refuses to read thousands of digits, also where nobody asks for them."""
+def _parse_whole(digits: str) -> int | float:
+    """A whole number of any length. Python refuses to read thousands of digits, even in fields that nobody uses."""
     return int(digits) if len(digits) <= 400 else float(digits)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"{value!r} is neither a number nor a word")
     return str(value)
 
 
-def _parquet(path: Path, names: Sequence[str]) -> tuple[list[str], list[int], list[list[str]]]:
-    """The columns that the schema names, and no others: what they hold may be anything."""
+def _read_parquet(path: Path, names: Sequence[str]) -> tuple[list[str], list[int], list[list[str]]]:
+    """The columns that the schema names. Others are not read: they may hold anything."""
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:

@@ -5,10 +5,10 @@ together with all they follow from, and only then sent; whoever starts again sen
 
 One transaction a round (SQLite, write-ahead log):
 
-    about    run, learner, settings' fingerprint, epoch: how many times this journal has been opened to run
+    about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs)
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
-    late     (round, sender) that was gone without
+    late     (round, sender) of every message that the learner went on without
 
 A round's vectors (state, gradient, messages) lie beside it, in one of a few files that are used in turn, JOURNAL.0,
 JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there. Written through
@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.types import Array
 
 Durability = Literal["process", "power"]
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     state: Mapping[str, Array]
     gradient: Array
     charged: int  # rounds in the ledger
-    heard: Mapping[int, tuple[int, int]] = {}  # the newest life and the newest round used, of every neighbour
+    heard: Mapping[int, tuple[int, int]] = {}  # the newest epoch and the newest round used, of every neighbour
     read: str = ""  # how far the records were read, in the feed's own words
 
 
@@ -77,7 +77,7 @@ class Journal:
         self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability, rounds: int = 3
     ) -> None:
         if durability not in ("process", "power"):
-            raise GossamerError(f"durability={durability!r}: expected 'process' or 'power'.")
+            raise BadValue("durability", durability, "expected 'process' or 'power'")
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
         self._files: dict[int, int] = {}
         try:
@@ -94,7 +94,7 @@ class Journal:
             raise
 
     def _open(self, run: str, learner: int, fingerprint: str) -> None:
-        """Take the file for this process, and count one life more."""
+        """Take the file for this process, and begin its next epoch."""
         self._db.execute("pragma locking_mode=exclusive")
         self._db.execute("pragma journal_mode=wal")
         self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
@@ -108,9 +108,9 @@ class Journal:
         if not self._db.execute("select 1 from rounds").fetchone():  # nothing was ever sent: it can be anybody's
             about = {"run": run, "learner": str(learner), "fingerprint": fingerprint}
             self._db.executemany("insert or replace into about values (?, ?)", about.items())
-        self._check(run, learner, fingerprint)
+        self._refuse_other_settings(run, learner, fingerprint)
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
-        self.epoch = int(self._about("epoch")) + 1
+        self.epoch = int(self._setting("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
         self._db.execute("commit")
         self._newest, self._needed = -1, 0  # the newest round, and the oldest of which messages are needed
@@ -145,7 +145,7 @@ class Journal:
             "again; never put back an older copy."
         )
 
-    def _about(self, name: str) -> str:
+    def _setting(self, name: str) -> str:
         row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
         if row is None:
             raise self._damaged(f"it has no {name!r}")
@@ -156,9 +156,9 @@ class Journal:
             f"journal {self.path} is damaged ({why}): join a new run; an older copy would release states twice."
         )
 
-    def _check(self, run: str, learner: int, fingerprint: str) -> None:
+    def _refuse_other_settings(self, run: str, learner: int, fingerprint: str) -> None:
         for name, wanted in (("run", run), ("learner", str(learner)), ("fingerprint", fingerprint)):
-            stored = self._about(name)
+            stored = self._setting(name)
             if stored != wanted:
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
@@ -173,10 +173,9 @@ class Journal:
         vectors: list[tuple[str, Any]] = [("state." + name, value) for name, value in now.state.items()]
         vectors += [("gradient", now.gradient), *(("sent." + name, data) for name, data in messages.items())]
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
-        arrays = [(name, np.ascontiguousarray(_numbers(value))) for name, value in vectors]
+        arrays = [(name, np.ascontiguousarray(_to_stored(value))) for name, value in vectors]
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
-        check = _check(messages.values())
-        about = _About(listed, check, used, now.charged, dict(now.heard), now.read)
+        about = _About(listed, _checksum(messages.values()), used, now.charged, dict(now.heard), now.read)
         try:
             if not self._newest < now.round < self._needed + self._slots:
                 raise GossamerError(  # what was sent would be changed, or what is still needed overwritten
@@ -234,24 +233,26 @@ class Journal:
         if row is None:
             return None
         about, vectors = self._read(*row)
-        state = {n.removeprefix("state."): _array(v) for n, v in vectors.items() if n.startswith("state.")}
-        return Snapshot(row[0], state, _array(vectors["gradient"]), about.charged, about.heard, about.read)
+        state = {n.removeprefix("state."): _from_stored(v) for n, v in vectors.items() if n.startswith("state.")}
+        return Snapshot(row[0], state, _from_stored(vectors["gradient"]), about.charged, about.heard, about.read)
 
     def messages(self) -> dict[int, dict[str, bytes]]:
         """Everything that may have to be sent again, by round and channel."""
-        found = {}
-        wanted = "select round, slot, tag, about from rounds where round >= ? order by round"
-        for row in self._db.execute(wanted, (self._needed,)).fetchall():
+        messages = {}
+        query = "select round, slot, tag, about from rounds where round >= ? order by round"
+        for row in self._db.execute(query, (self._needed,)).fetchall():
             vectors = self._read(*row)[1]
-            found[row[0]] = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
-        return {round_: sent for round_, sent in found.items() if sent}
+            sent = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
+            if sent:
+                messages[row[0]] = sent
+        return messages
 
     def _newest_row(self) -> Any:
         query = "select round, slot, tag, about from rounds order by round desc limit 1"
         return self._db.execute(query).fetchone()
 
     def late(self) -> list[tuple[int, int]]:
-        """(round, sender) for every message that was gone without."""
+        """(round, sender) of every message that the learner went on without."""
         return self._db.execute("select round, sender from late order by round, sender").fetchall()
 
     def _read(self, round_: int, slot: int, tag: bytes, about: bytes) -> tuple[_About, dict[str, Any]]:
@@ -267,13 +268,13 @@ class Journal:
         raw = raw[:whole]
         if len(raw) < whole or raw[:TAG] != tag or raw[-TAG:] != tag:
             raise self._damaged(f"{self.path.name}.{slot} is not of its round {round_}")
-        found, at = {}, HEAD.size
+        vectors, at = {}, HEAD.size
         for name, dtype, shape, nbytes in known.vectors:
-            found[name] = np.frombuffer(raw, np.dtype(dtype), int(np.prod(shape)), at).reshape(shape)
+            vectors[name] = np.frombuffer(raw, np.dtype(dtype), int(np.prod(shape)), at).reshape(shape)
             at += nbytes
-        if _check(vector for name, vector in found.items() if name.startswith("sent.")) != known.check:
+        if _checksum(vector for name, vector in vectors.items() if name.startswith("sent.")) != known.check:
             raise self._damaged(f"{self.path.name}.{slot} has changed on the disk")
-        return known, found
+        return known, vectors
 
     def close(self) -> None:
         self._db.close()
@@ -282,7 +283,7 @@ class Journal:
         self._files = {}
 
 
-def _check(messages: Iterable[Any]) -> int:
+def _checksum(messages: Iterable[Any]) -> int:
     """The sum of all messages' bytes, four at a time: a tenth of a CRC's time, and any one that changed is seen."""
     total = 0
     for data in messages:
@@ -292,13 +293,13 @@ def _check(messages: Iterable[Any]) -> int:
     return total % 2**63
 
 
-def _numbers(value: Any) -> Any:
-    """Arrays as little-endian numbers, messages as the bytes they are."""
+def _to_stored(value: Any) -> Any:
+    """Arrays as little-endian numbers, messages as the bytes that they are."""
     if isinstance(value, bytes | bytearray | memoryview):
         return np.frombuffer(value, np.uint8)
     return np.asarray(value, dtype="<f8")
 
 
-def _array(stored: Any) -> Array:
-    found: Array = stored.astype(float)
-    return found
+def _from_stored(stored: Any) -> Array:
+    array: Array = stored.astype(float)
+    return array

@@ -9,17 +9,17 @@ what was not acknowledged is sent again by the node. Frames that are sent togeth
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from gossamer.peers.certificates import Identities, Pair
-from gossamer.peers.transport import Arrived, Take
-from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, packed
+from gossamer.errors import GossamerError
+from gossamer.peers.logs import is_worth_saying, log
+from gossamer.peers.transport import Arrived, Transport, Wiring
+from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, pack
 
 METHOD = "/gossamer.Link/Open"
 TOGETHER = 1 << 16  # bytes of small frames that travel as one message
@@ -38,15 +38,14 @@ OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.so_reuseport", 0),
 ]
-log = logging.getLogger("gossamer.peers")
 
 
 class Outbound:
-    """What waits to go out on one stream: small frames are joined, a new stream starts empty."""
+    """What waits to go out on one stream. Small frames are joined; a new stream starts with nothing waiting."""
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
-        self._waiting: set[int] = set()  # which objects wait: who asks again and again is not sent them again
+        self._waiting: set[int] = set()  # which objects wait: a frame that waits already is not put a second time
         self._some = asyncio.Event()
         self._ended = False
 
@@ -67,46 +66,37 @@ class Outbound:
                 return None
             self._some.clear()
             await self._some.wait()
-        first = self._taken()
+        first = self._pop()
         if not self._frames or len(first) > TOGETHER:
             return first
         together, size = [first], len(first)
         while self._frames and size + len(self._frames[0]) <= TOGETHER:
-            together.append(self._taken())
+            together.append(self._pop())
             size += len(together[-1])
         return b"".join(together)
 
-    def _taken(self) -> bytes:
+    def _pop(self) -> bytes:
         data = self._frames.popleft()
         self._waiting.discard(id(data))
         return data
 
 
-class Links:
-    """A learner's links, as a transport; `take` is given what arrives, `hello` is what a stream begins with."""
+class Links(Transport):
+    """A learner's links over gRPC."""
 
-    def __init__(
-        self,
-        i: int,
-        listen: str,
-        addresses: Mapping[int, str],
-        hears: list[int],
-        own: Pair,
-        identities: Identities,
-        take: Take,
-        hello: Callable[[], bytes],
-    ) -> None:
-        self._i, self._listen, self._addresses, self._hears = i, listen, dict(addresses), set(hears)
-        self._own, self._identities = own, identities
-        self._take, self._hello = take, hello
+    def __init__(self, wiring: Wiring) -> None:
+        self._i, self._listen = wiring.learner, wiring.listen
+        self._addresses, self._hears = dict(wiring.addresses), set(wiring.hears)
+        self._own, self._identities = wiring.own, wiring.identities
+        self._take, self._hello = wiring.take, wiring.hello
         self._out: dict[int, Outbound] = {}
         self._back: dict[int, Outbound] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._server: Any = None
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
-        self.dials: Counter[int] = Counter()
-        self._said: Counter[str] = Counter()
+        self.dials = Counter()
+        self._complaints: Counter[str] = Counter()  # of each edge, since it was last open
 
     async def start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
@@ -117,14 +107,20 @@ class Links:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("gossamer.Link", {"Open": handler}),)
         )
-        self.port = self._server.add_secure_port(self._listen, credentials)
+        try:
+            self.port = self._server.add_secure_port(self._listen, credentials)
+        except RuntimeError:
+            raise GossamerError(
+                f"[party] listen = {self._listen!r} cannot be listened on: it is in use, or not of this machine; "
+                "end who uses it, or choose another and tell the neighbours."
+            ) from None
         await self._server.start()
 
     def dial(self) -> None:
-        """Open all links on which this learner sends, and keep them open."""
         self._tasks = [asyncio.create_task(self._keep_open(j)) for j in self._addresses]
 
     def reach(self, j: int, address: str) -> None:
+        """Say where a listener is, where that is known only after `start`."""
         self._addresses[j] = address
 
     def send(self, to: int, data: bytes) -> None:
@@ -136,7 +132,6 @@ class Links:
             self._back[to].put(data)
 
     async def failed(self) -> None:
-        """Waits until the learner cannot go on, and raises why."""
         assert self._failure is not None
         await self._failure
 
@@ -149,8 +144,8 @@ class Links:
         if self._server is not None:
             await self._server.stop(0.5)
 
-    def _given(self, sender: int, data: bytes, answer: bool) -> None:
-        """Hand over what arrived; an error of ours, such as a full disk, ends the learner and not a stream."""
+    def _hand_over(self, sender: int, data: bytes, answer: bool) -> None:
+        """Give `take` what arrived; an error of ours, such as a full disk, ends the learner and not a stream."""
         if self._failure is None or self._failure.done():
             return
         try:
@@ -158,11 +153,11 @@ class Links:
         except Exception as error:
             self._failure.set_exception(error)
 
-    def _say(self, event: str, edge: str, why: str) -> None:
-        """The first time since the edge was open, the second, the fourth, …: nobody fills a disk by calling often."""
-        self._said[edge] += 1
-        times = self._said[edge]
-        if times & (times - 1) == 0:
+    def _complain(self, event: str, edge: str, why: str) -> None:
+        """Log it the first time since the edge was open, the second, the fourth, …: nobody fills a disk by calling."""
+        self._complaints[edge] += 1
+        times = self._complaints[edge]
+        if is_worth_saying(times):
             log.warning(event, extra={"edge": edge, "why": why, "times": times})
 
     async def _keep_open(self, j: int) -> None:
@@ -173,16 +168,16 @@ class Links:
             try:
                 if await self._open(j):
                     wait = FIRST_WAIT
-                self._say("link closed", edge, "the other side ended it")
+                self._complain("link closed", edge, "the other side ended it")
             except grpc.aio.AioRpcError as error:
-                self._say("link lost", edge, f"{error.code().name}: {error.details()}")
+                self._complain("link lost", edge, f"{error.code().name}: {error.details()}")
             except Exception as error:  # whatever it was, the link is dialled again
-                self._say("link lost", edge, repr(error))
+                self._complain("link lost", edge, repr(error))
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _open(self, j: int) -> bool:
-        """Use a new stream until it ends; whether anything came back on it."""
+        """Use a new stream until it ends; says whether anything came back on it."""
         trusted, name = self._identities.expected(j)
         credentials = grpc.ssl_channel_credentials(trusted, *self._own)
         options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
@@ -196,9 +191,9 @@ class Links:
                 async for data in stream:
                     if not answered:
                         answered, edge = True, f"{self._i} → {j}"
-                        self._said.pop(edge, None)
+                        self._complaints.pop(edge, None)
                         log.info("link open", extra={"edge": edge})
-                    self._given(j, data, answer=True)
+                    self._hand_over(j, data, answer=True)
             finally:
                 self._out.pop(j, None)
                 writer.cancel()
@@ -209,8 +204,8 @@ class Links:
         if sender is None or sender not in self._hears:
             who = "this certificate" if sender is None else f"learner {sender}"
             sentence = f"learner {self._i} does not hear {who}."
-            self._say("refused", f"{'?' if sender is None else sender} → {self._i}", f"stranger: {sentence}")
-            yield packed(Frame(Refusal("stranger", sentence)))
+            self._complain("refused", f"{'?' if sender is None else sender} → {self._i}", f"stranger: {sentence}")
+            yield pack(Frame(Refusal("stranger", sentence)))
             return
         if sender in self._back:
             self._back[sender].end()  # one stream for each edge
@@ -228,9 +223,9 @@ class Links:
     async def _read(self, sender: int, frames: AsyncIterator[bytes], back: Outbound) -> None:
         try:
             async for data in frames:
-                self._given(sender, data, answer=False)
+                self._hand_over(sender, data, answer=False)
         except grpc.aio.AioRpcError as error:  # it was cancelled, or broke; the sender dials again
-            self._say("link lost", f"{sender} → {self._i}", str(error))
+            self._complain("link lost", f"{sender} → {self._i}", str(error))
         finally:
             back.end()
 

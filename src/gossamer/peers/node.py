@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable
 
 from gossamer.errors import GossamerError
+from gossamer.peers.logs import is_worth_saying, log
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
 from gossamer.peers.wire import (
@@ -19,18 +19,17 @@ from gossamer.peers.wire import (
     Part,
     Refusal,
     RefusedError,
-    frames_in,
-    packed,
-    parts_for,
-    unpacked,
+    count_parts,
+    pack,
+    split_frames,
+    unpack,
 )
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
-SAY = 2.0  # seconds of waiting, after which it is said for whom, and again whenever it has doubled
-DONE = packed(Frame(Done()))
-OLD = "old journal"
-log = logging.getLogger("gossamer.peers")
+SAY = 2.0  # seconds of waiting, after which the log says for whom, and again whenever the time has doubled
+DONE = pack(Frame(Done()))
+OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
 
 
 class Node:
@@ -52,9 +51,9 @@ class Node:
         self._assemblies: dict[tuple[int, int, str], Assembly] = {}
         self._welcome: set[int] = set()  # neighbours whose last hello was in order
         self._left: set[int] = set()  # neighbours that said that they are done
-        self._progress = self._resent = time.monotonic()
-        self._say = SAY
-        self._said_hello = self._said_ack = (-1, b"")
+        self._progress = self._resent = time.monotonic()  # when a round was last taken, and last sent again
+        self._say_after = SAY
+        self._packed_hello = self._packed_ack = (-1, b"")  # of a round
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
@@ -75,20 +74,21 @@ class Node:
 
     @property
     def hello(self) -> bytes:
-        """What is said first on a link, by either side."""
+        """What either side says first on a link."""
         party = self.party
-        if self._said_hello[0] != party.round:
+        if self._packed_hello[0] != party.round:
             hello = Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)
-            self._said_hello = (party.round, packed(Frame(hello)))
-        return self._said_hello[1]
+            self._packed_hello = (party.round, pack(Frame(hello)))
+        return self._packed_hello[1]
 
     def _ack(self, round_: int) -> bytes:
-        """One object for each round, so that a transport can tell what waits already."""
-        if self._said_ack[0] != round_:
-            self._said_ack = (round_, packed(Frame(Ack(round_))))
-        return self._said_ack[1]
+        """The acknowledgement of a round: always the same object, so that a transport can tell what waits already."""
+        if self._packed_ack[0] != round_:
+            self._packed_ack = (round_, pack(Frame(Ack(round_))))
+        return self._packed_ack[1]
 
     def greet(self) -> None:
+        """Say hello to every neighbour, and send again what it may not have used."""
         for j in self.party.tells:
             self._send(j, self.hello)
         for j in self.party.hears:
@@ -96,14 +96,14 @@ class Node:
         self.resend()
 
     def resend(self, since: int = 0) -> None:
-        """All that some listener may not have used; the same bytes as ever."""
+        """Send all that some listener may not have used, from round `since` on: the same bytes as ever."""
         for j in self.party.tells:
             if j in self._welcome:
                 self.send_all(j, since)
         self._hook("sent")
 
     def send_all(self, to: int, since: int = 0) -> None:
-        """All that one listener may not have used, of this round on."""
+        """Send all that one listener may not have used, from round `since` on."""
         for frame in self.party.outgoing(to, since):
             self._send(to, frame)
         if self.done:
@@ -118,33 +118,32 @@ class Node:
         self._transport.reply(to, data)
 
     def take(self, arrived: Arrived) -> RefusedError | None:
-        """What arrived at once, and all that follows from it; the last refusal, where there is one."""
+        """Use what arrived, and go on as far as that allows; the last refusal, or None where nothing was refused."""
         self.received += len(arrived.data)
         refusal = None
-        for data in frames_in(arrived.data):
+        for data in split_frames(arrived.data):
             try:
-                self._take(arrived, unpacked(data))
+                self._take(arrived, unpack(data))
             except RefusedError as refused:
                 self.refused[arrived.sender, refused.reason] += 1
-                self._say_refused(arrived, refused)
+                self._log_refused(arrived, refused)
                 refusal = refused
         self.go_on()
         return refusal
 
-    def _say_refused(self, arrived: Arrived, refused: RefusedError) -> None:
-        """The first time, the second, the fourth, …: nobody fills a disk with what is said about him."""
+    def _log_refused(self, arrived: Arrived, refused: RefusedError) -> None:
         times, here = self.refused[arrived.sender, refused.reason], self.party.i
-        if times & (times - 1) == 0:
+        if is_worth_saying(times):
             edge = f"{here} → {arrived.sender}" if arrived.answer else f"{arrived.sender} → {here}"
-            said = {"edge": edge, "reason": refused.reason, "why": str(refused), "times": times}
-            log.warning("refused", extra=said)
+            about = {"edge": edge, "reason": refused.reason, "why": str(refused), "times": times}
+            log.warning("refused", extra=about)
 
     def go_on(self) -> None:
-        """As many rounds as can be taken with what is there."""
+        """Take as many rounds as can be taken with what is there."""
         party = self.party
         while party.ready:
             used = party.advance()
-            self._progress, self._say = time.monotonic(), SAY
+            self._progress, self._say_after = time.monotonic(), SAY
             if party.without:
                 log.warning("late", extra={"round": used, "without": party.without})
             self._hook("committed")
@@ -165,8 +164,8 @@ class Node:
             for j in awaited:
                 self.party.excuse(j)
             self.go_on()
-        if waiting >= self._say:
-            self._say *= 2
+        if waiting >= self._say_after:
+            self._say_after *= 2
             whom = awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
@@ -178,7 +177,7 @@ class Node:
         if isinstance(header, Hello):
             self._hello(sender, header, arrived.answer)
         elif isinstance(header, Refusal):
-            if header.reason == OLD and sender in [*self.party.hears, *self.party.tells]:
+            if header.reason == OLD_JOURNAL and sender in [*self.party.hears, *self.party.tells]:
                 raise GossamerError(
                     f"learner {sender} refuses this one, whose journal is older than what it has sent: nothing more is "
                     "sent; join a new run."
@@ -208,7 +207,7 @@ class Node:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
             say = self._send if answer else self._reply
-            say(sender, packed(Frame(Refusal(refused.reason, str(refused)))))
+            say(sender, pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
         self._welcome.add(sender)
         self._left.discard(sender)
@@ -231,7 +230,7 @@ class Node:
             self._reply(sender, self._ack(party.round - 1))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
-        if part.parts == parts_for(length, party.dtype) == 1 and part.part == 0:
+        if part.parts == count_parts(length, party.dtype) == 1 and part.part == 0:
             party.receive(sender, part.round, part.channel, payload)  # whole as it came: nothing is copied
             return
         if part.part == 0:

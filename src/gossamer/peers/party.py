@@ -24,7 +24,7 @@ from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
-from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decoded, encoded, packed, parts_of
+from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, split_vector
 from gossamer.privacy import Boundary
 from gossamer.records import Batch
 from gossamer.rounds import Rounds
@@ -92,8 +92,7 @@ class Party:
     ) -> None:
         self.i, self.steps, self.size, self.dtype = i, steps, size, dtype
         self._algorithm, self.feed, self._memory = algorithm, feed, memory
-        self._boundary: Any = boundary
-        self._journal = journal
+        self._boundary, self._journal = boundary, journal
         self._rows = network.rows([i], algorithm.mixes)
         self._rounds = Rounds(algorithm, self._rows, memory, boundary, ridge, finite=True)
         self._public = PublicValues(algorithm, network)
@@ -104,11 +103,11 @@ class Party:
         }
         self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
         self.window, self._late, self._lateness = window_of(size, dtype), late, lateness
-        self._got: dict[int, dict[Expected, Payload]] = {}
+        self._got: dict[int, dict[Expected, Payload]] = {}  # by round
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
-        self.broken = False
+        self.broken = False  # whether a step was begun and not committed
         self.without: list[int] = []  # whose messages the last step went without
         self._over: dict[int, dict[str, Matrix]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
@@ -126,7 +125,7 @@ class Party:
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
-        self._outbox = {t: _framed(t, sent) for t, sent in unused.items()}
+        self._outbox = {t: _frame(t, sent) for t, sent in unused.items()}
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
@@ -154,7 +153,7 @@ class Party:
         gradient = np.zeros((1, self.size))
         if t < self.steps:
             gradient, sent = self._rounds.send(state, self.feed.arrivals(t), t)
-            payloads = {channel: encoded(out.value, self.dtype) for channel, out in sent.items()}
+            payloads = {channel: encode(out.value, self.dtype) for channel, out in sent.items()}
         kept = state._asdict() | self._boundary.kept(t + 1)
         read = self.feed.read(min(t, self.steps - 1))
         used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
@@ -162,22 +161,23 @@ class Party:
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
         if payloads and self.tells:
-            self._outbox[t] = _framed(t, payloads)
+            self._outbox[t] = _frame(t, payloads)
 
     def _channels(self, t: int) -> dict[str, Matrix]:
-        """What everybody sends in round t, and over which links; asked for often, so found once."""
+        """What everybody sends in round t, and over which links; asked for often, so worked out once a round."""
         if t not in self._over:
             sent = self._algorithm.emit(self.state, self._gradient, self._rows, t) if t < self.steps else {}
             oldest = min([self.round, *self._outbox])
-            self._over = {k: known for k, known in self._over.items() if k >= oldest}
-            self._expected = {k: known for k, known in self._expected.items() if k >= oldest}
+            self._over = {k: over for k, over in self._over.items() if k >= oldest}
+            self._expected = {k: vectors for k, vectors in self._expected.items() if k >= oldest}
             self._over[t] = {channel: out.over for channel, out in sent.items()}
         return self._over[t]
 
     def expected(self, t: int) -> frozenset[Expected]:
+        """All vectors that have to come before round t is complete."""
         if t not in self._expected:
-            all_ = {Expected(j, c) for c, over in self._channels(t).items() for j in self._weights[over]}
-            self._expected[t] = frozenset(all_)
+            vectors = {Expected(j, c) for c, over in self._channels(t).items() for j in self._weights[over]}
+            self._expected[t] = frozenset(vectors)
         return self._expected[t]
 
     def last_sent(self) -> dict[str, Array]:
@@ -187,14 +187,14 @@ class Party:
         return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in newest.items()}
 
     def outgoing(self, to: int, since: int = 0) -> list[bytes]:
-        """The frames for one listener, oldest first: all that it may not have used yet, of this round on."""
-        found = []
+        """The frames for one listener, oldest first: all that it may not have used yet, from round `since` on."""
+        unused = []
         for t in sorted(self._outbox):
             if t > self._acked[to] and t >= since:
                 over = self._channels(t)
                 for channel, frames in self._outbox[t].items():
-                    found += frames if to in self._tells[over[channel]] else []
-        return found
+                    unused += frames if to in self._tells[over[channel]] else []
+        return unused
 
     def length(self, sender: int, t: int, channel: str) -> int:
         """How many numbers a neighbour's vector of a round has; refuses what is not expected of it."""
@@ -209,24 +209,27 @@ class Party:
             raise RefusedError(
                 "unexpected", f"learner {sender} sent {channel!r} in round {t}, which is not expected of it."
             )
+        return self._width(t, channel)
+
+    def _width(self, t: int, channel: str) -> int:
         return self._public.width(t, channel) or self.size
 
     def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
         """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
-        size = self._public.width(t, channel) or self.size
+        size = self._width(t, channel)
         if len(payload) != size * DTYPES[self.dtype].itemsize:
             raise RefusedError(
                 "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
             )
-        self._public.check(sender, t, channel, decoded(payload, self.dtype))
-        have, wanted = self._got.setdefault(t, {}), Expected(sender, channel)
-        if wanted in have and have[wanted] != payload:
+        self._public.check(sender, t, channel, decode(payload, self.dtype))
+        have, vector = self._got.setdefault(t, {}), Expected(sender, channel)
+        if vector in have and have[vector] != payload:
             raise RefusedError(
                 "changed",
                 f"learner {sender} sent {channel!r} of round {t} a second time with other numbers: it has drawn again, "
                 "which releases its state twice.",
             )
-        have[wanted] = payload
+        have[vector] = payload
 
     def missing(self) -> list[Expected]:
         """What the round waits for."""
@@ -271,8 +274,8 @@ class Party:
     def ready(self) -> bool:
         """Whether all has come, every listener is near enough, and the next round's records are there.
 
-        The second bounds what is stored and sent ahead, for links that only go one way as well. It cannot hang: of
-        those that are least far on, the listeners have all used the rounds before.
+        The second condition bounds what is stored and sent ahead, for links that go only one way as well. It cannot
+        hang: whoever is least far on is not ahead of its listeners, which have all used the rounds before.
         """
         if self.broken or self.finished or self.slow():
             return False
@@ -281,7 +284,7 @@ class Party:
         return self.round + 1 >= self.steps or self.feed.here(self.round + 1)
 
     def advance(self) -> int:
-        """Take the step of a round for which all has come, and commit the next; says which round was used."""
+        """Take the step of a round for which all has come, and commit the next; returns the round that was used."""
         from gossamer.peers.mixing import add_scaled
 
         if not self.ready:
@@ -291,7 +294,7 @@ class Party:
         absent = {one.sender for one in self.expected(t) if one not in have}
         got: dict[str, Array] = {}
         for channel, over in self._channels(t).items():
-            total = np.zeros((1, self._public.width(t, channel) or self.size))
+            total = np.zeros((1, self._width(t, channel)))
             for j, weight in self._weights[over].items():
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
             got[channel] = total
@@ -318,7 +321,7 @@ class Party:
         return np.frombuffer(have[one] if one in have else self._last[one], dtype=DTYPES[self.dtype])
 
     def acknowledged(self, listener: int, t: int) -> None:
-        """A listener has committed the round that used round t."""
+        """A listener has committed the round that used round t: forget what nobody needs any more."""
         if listener not in self._acked or t > self.round + self._lateness:  # it may have gone on without us
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
         if t <= self._acked[listener]:
@@ -332,10 +335,10 @@ class Party:
             self._journal.mark_delivered()
 
     def met(self, neighbour: int, epoch: int, round_: int, answer: bool) -> None:
-        """A neighbour has said hello. One whose past is shorter than what it has shown us has an old journal.
+        """A neighbour has said hello. One that is behind what it has shown us before has an old journal.
 
-        What two links bring comes in any order, so that within one life a hello is compared with what came on the
-        same link, where numbers are sent; an answer may be older than what has come on the other.
+        Two links bring what they carry in any order. So within one epoch a hello is compared only with what came on the
+        same link, the one on which numbers are sent; an answer, on the other link, may be older than that.
         """
         known, used = self.heard.get(neighbour, (0, -1))
         shown = max(used, self._acked.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
@@ -355,9 +358,9 @@ class Party:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))
 
 
-def _framed(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
-    """A round's vectors as they go over every link, packed once."""
-    return {channel: [packed(frame) for frame in parts_of(t, channel, data)] for channel, data in payloads.items()}
+def _frame(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
+    """A round's vectors as they go over every link."""
+    return {channel: [pack(frame) for frame in split_vector(t, channel, data)] for channel, data in payloads.items()}
 
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:

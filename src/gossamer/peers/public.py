@@ -1,4 +1,4 @@
-"""What every learner sends on channels that carry no data: functions of the graph, found by everyone alone."""
+"""What every learner sends on channels that carry no data: functions of the graph, which everyone can work out."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""How frames get from one party to another: a small protocol, and one within a process, whose links can be made bad.
+"""What carries frames from one learner to another. A new transport is one file with one class that has these methods.
 
-A transport carries one frame or several at once, and hands what arrives to the `take` that it was made with, together
-with who sent it: from the certificate, or whatever else it knows for sure. It may lose, repeat or delay: whoever uses
-it sends again until it is acknowledged. It never waits: where nobody listens, what is sent is dropped.
+A transport carries one frame or several at once. It hands what arrives to `take`, together with who sent it: from the
+certificate, or from whatever else it knows for sure. It may lose, repeat or delay: the node sends again until it is
+acknowledged. Sending never waits: where nobody listens, what is sent is dropped.
+
+gossamer.peers.links is one, over TLS; CONTRIBUTING shows another, whole.
 """
 
 from __future__ import annotations
 
-import random
-from collections import defaultdict, deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+
+from gossamer.peers.certificates import Identities, Pair
 
 
 class Arrived(NamedTuple):
@@ -24,7 +27,32 @@ class Arrived(NamedTuple):
 Take = Callable[[Arrived], Any]
 
 
+class Wiring(NamedTuple):
+    """All that a learner's process tells its transport when it makes it."""
+
+    learner: int
+    listen: str  # where the others reach this learner: [party] listen
+    addresses: Mapping[int, str]  # where this learner reaches those that hear it
+    hears: Sequence[int]  # the learners that it hears; nobody else may send to it
+    own: Pair
+    identities: Identities
+    take: Take  # is given all that arrives; whatever it raises ends the learner
+    hello: Callable[[], bytes]  # what both sides say first on a link, whenever it is opened
+
+
 class Transport(Protocol):
+    """One learner's links: this is all that a node and a learner's process call."""
+
+    dials: Counter[int]  # how often the link to each listener was opened, for /metrics
+
+    async def start(self) -> None:
+        """Begin to listen; GossamerError where that cannot be done."""
+        ...
+
+    def dial(self) -> None:
+        """Open all links on which this learner sends, and keep them open."""
+        ...
+
     def send(self, to: int, data: bytes) -> None:
         """To a learner that hears this one."""
         ...
@@ -33,69 +61,13 @@ class Transport(Protocol):
         """Back to a learner that this one hears."""
         ...
 
+    async def failed(self) -> None:
+        """Wait until the learner cannot go on, and raise what `take` has raised."""
+        ...
 
-class Faults(NamedTuple):
-    """What a bad link does, each with its chance; `damage` changes bytes."""
-
-    lose: float = 0.0
-    repeat: float = 0.0
-    late: float = 0.0
-    damage: float = 0.0
-
-
-class Hub:
-    """All mailboxes of one process; `seen` is told everything that is sent, as a wire-tap would be."""
-
-    def __init__(
-        self, faults: Faults | None = None, seed: int = 0, seen: Callable[[int, int, bytes], None] | None = None
-    ) -> None:
-        self._boxes: dict[int, deque[Arrived]] = defaultdict(deque)
-        self._faults, self._random, self._seen = faults or Faults(), random.Random(seed), seen
-        self._held: list[tuple[int, Arrived]] = []
-
-    def of(self, i: int) -> InMemory:
-        """A mailbox that is empty, as that of a process that has just started."""
-        self._boxes[i].clear()
-        return InMemory(self, i)
-
-    def deliver(self, sender: int, to: int, data: bytes, answer: bool = False) -> None:
-        if self._seen is not None:
-            self._seen(sender, to, data)
-        chance, faults = self._random.random, self._faults
-        if chance() < faults.lose:
-            return
-        if data and chance() < faults.damage:
-            at = self._random.randrange(len(data))
-            data = data[:at] + bytes([data[at] ^ (1 + self._random.randrange(255))]) + data[at + 1 :]
-        if chance() < faults.late:
-            self._held.append((to, Arrived(sender, data, answer)))
-            return
-        for _ in range(2 if chance() < faults.repeat else 1):
-            self._boxes[to].append(Arrived(sender, data, answer))
-        while self._held and chance() < 0.5:
-            late, arrived = self._held.pop(self._random.randrange(len(self._held)))
-            self._boxes[late].append(arrived)
-
-    def next_for(self, i: int) -> Arrived | None:
-        """What lies longest in a mailbox."""
-        return self._boxes[i].popleft() if self._boxes[i] else None
+    async def close(self) -> None:
+        """End all links; also called where `start` has failed."""
+        ...
 
 
-class InMemory:
-    """A mailbox and the way to all others; whoever owns it fetches what has come."""
-
-    def __init__(self, hub: Hub, i: int) -> None:
-        self._hub, self._i = hub, i
-
-    def send(self, to: int, data: bytes) -> None:
-        self._hub.deliver(self._i, to, data)
-
-    def reply(self, to: int, data: bytes) -> None:
-        self._hub.deliver(self._i, to, data, answer=True)
-
-    def turn(self, take: Take) -> bool:
-        """Hand over what came next; False where nothing did."""
-        arrived = self._hub.next_for(self._i)
-        if arrived is not None:
-            take(arrived)
-        return arrived is not None
+MakeTransport = Callable[[Wiring], Transport]

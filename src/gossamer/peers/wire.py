@@ -40,11 +40,11 @@ class RefusedError(GossamerError):
 
 
 class Hello(msgspec.Struct, tag="hello", forbid_unknown_fields=True, frozen=True):
-    """The first frame on a link: who speaks, in which run, in its how-manieth life, and from which round on."""
+    """The first frame on a link: who speaks, in which run and epoch, and from which round on."""
 
     run: str
     sender: int
-    epoch: int  # one more with every start of the process
+    epoch: int  # how many times the sender's process was started on its journal; logs call it life
     round: int  # the oldest round that it may still send
     size: int
     dtype: Dtype
@@ -86,8 +86,11 @@ class Frame(NamedTuple):
     payload: bytes | memoryview = b""
 
 
-def frames_in(data: bytes) -> Iterator[memoryview]:
-    """The frames that lie one after the other in what arrived at once; what is none comes last, and is refused."""
+def split_frames(data: bytes) -> Iterator[memoryview]:
+    """The frames that lie one after the other in what arrived at once.
+
+    The last piece is whatever is left: a frame, or trailing bytes that form no frame, which `unpack` refuses.
+    """
     rest = memoryview(data)
     while len(rest) > PREFIX.size:
         _, _, header_size, payload_size, _ = PREFIX.unpack_from(rest)
@@ -99,7 +102,7 @@ def frames_in(data: bytes) -> Iterator[memoryview]:
     yield rest
 
 
-def packed(frame: Frame) -> bytes:
+def pack(frame: Frame) -> bytes:
     header = _encoder.encode(frame.header)
     if len(header) > HEADER_LIMIT or len(frame.payload) > PAYLOAD_LIMIT:
         raise GossamerError(
@@ -111,8 +114,8 @@ def packed(frame: Frame) -> bytes:
     return b"".join((prefix, header, frame.payload))
 
 
-def unpacked(data: bytes | memoryview) -> Frame:
-    """The frame that `data` is, whole; RefusedError where it is not one."""
+def unpack(data: bytes | memoryview) -> Frame:
+    """The one frame that `data` is; RefusedError where it is not exactly one."""
     if len(data) < PREFIX.size:
         raise RefusedError("short", f"a frame of {len(data)} bytes, expected at least {PREFIX.size}: it was cut off.")
     magic, version, header_size, payload_size, check = PREFIX.unpack_from(data)
@@ -150,19 +153,20 @@ def unpacked(data: bytes | memoryview) -> Frame:
     return Frame(header, body[header_size:])
 
 
-def parts_for(size: int, dtype: Dtype) -> int:
-    """In how many parts a vector of so many numbers comes."""
+def count_parts(size: int, dtype: Dtype) -> int:
+    """In how many parts a vector of `size` numbers travels."""
     return max(1, -(-size * DTYPES[dtype].itemsize // PAYLOAD_LIMIT))
 
 
-def parts_of(round_: int, channel: str, payload: bytes) -> list[Frame]:
+def split_vector(round_: int, channel: str, payload: bytes) -> list[Frame]:
     """A vector's bytes in frames of at most 1 MiB; an empty one is a frame, too."""
     whole = memoryview(payload)
     cut = [whole[k : k + PAYLOAD_LIMIT] for k in range(0, len(payload), PAYLOAD_LIMIT)] or [whole]
     return [Frame(Part(round_, channel, k, len(cut)), piece) for k, piece in enumerate(cut)]
 
 
-def encoded(vector: Array, dtype: Dtype) -> bytes:
+def encode(vector: Array, dtype: Dtype) -> bytes:
+    """The numbers as they travel; what float32 has no number for is cut off at its largest."""
     from gossamer.peers.mixing import all_within
 
     if dtype == "f4" and not all_within(vector.ravel(), NARROW):
@@ -170,16 +174,16 @@ def encoded(vector: Array, dtype: Dtype) -> bytes:
     return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
 
 
-def decoded(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
-    """The numbers, as they lie in the payload; RefusedError where one is not finite, or as good as that."""
+def decode(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
+    """The numbers, as they lie in the payload; RefusedError where one is not finite, or not below FAR."""
     from gossamer.peers.mixing import all_within
 
-    found: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
-    if not all_within(found, FAR):
+    vector: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
+    if not all_within(vector, FAR):
         raise RefusedError(
             "not finite", f"a message with a number that is not below {FAR:g}: its sender's run has diverged."
         )
-    return found
+    return vector
 
 
 class Assembly:
@@ -187,7 +191,7 @@ class Assembly:
 
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
-        self._parts = parts_for(size, dtype)
+        self._parts = count_parts(size, dtype)
         self._buffer, self._at = bytearray(self._bytes), 0
 
     def add(self, part: Part, payload: bytes | memoryview) -> bytearray | None:

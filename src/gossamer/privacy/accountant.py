@@ -7,31 +7,27 @@ passed; never from data. See gossamer.privacy.recursion for the argument, and go
     messages, Gaussian    μ² = Σ (x_t/σ_t)², worst k: (ε, δ) of one Gaussian mechanism with that μ
     source                each record enters exactly one release: 2c/(Nν_t) of the dearest round, for every horizon
 
-See gossamer.privacy.laplace and gossamer.privacy.gaussian. (An ε_t-private mechanism is ½ε_t²-zCDP: Bun & Steinke, TCC
-2016, Prop. 1.4.)
+See gossamer.privacy.laws. (An ε_t-private mechanism is ½ε_t²-zCDP: Bun & Steinke, TCC 2016, Prop. 1.4.)
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from gossamer.errors import GossamerError
-from gossamer.privacy.exact import SHAPE_SURCHARGE, SURCHARGE
+from gossamer.errors import Argument, BudgetSpent, GossamerError
 from gossamer.privacy.forever import worst_case_for_ever
-from gossamer.privacy.gaussian import epsilon_exact, epsilon_zcdp
-from gossamer.privacy.laplace import epsilon_composed, epsilon_single
+from gossamer.privacy.laws import Law, Shifts
 from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
 from gossamer.privacy.rounding import FAR as LARGEST_STATE
 from gossamer.privacy.rounding import UNIT, enlarged
 from gossamer.types import Array, Dynamics, Rounding
 
-Law = Literal["laplace", "gaussian"]
 Where = Literal["messages", "source"]
 ACCOUNTING = 2  # one more whenever a round would be booked, or its noise found, otherwise than before
 SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
@@ -45,7 +41,7 @@ class Terms:
 
     law: Law
     where: Where
-    bound: GradientBound  # in L1 for Laplace, in L2 for Gaussian
+    bound: GradientBound  # in the law's norm
     window: float  # rounds whose records the gradient is the mean of: 1 the latest, ∞ all
     dynamics: Callable[[int], Dynamics]  # of so many rounds
     settles: float  # from which round on the dynamics are constant but for the step
@@ -80,18 +76,13 @@ class Terms:
         """How many noised values one record can be seen in; at the source it is one."""
         return rounds * self.channels if self.where == "messages" else min(rounds, 1)
 
+    def numbers(self, rounds: int) -> int:
+        """How many noised numbers one record can be seen in."""
+        return self.coordinates * self.messages(rounds)
+
     def surcharge(self, rounds: int) -> float:
         """What goes onto ε for the grid; see gossamer.privacy.exact."""
-        each = SURCHARGE if self.law == "laplace" else SHAPE_SURCHARGE
-        return each * self.coordinates * self.messages(rounds)
-
-    def delta_left(self, delta: float, rounds: int) -> float:
-        """What of δ is left for the loss itself: noise on a grid is not quite Laplace's (gossamer.privacy.laplace)."""
-        return delta * (1 - 2.0**-41 * self.coordinates * self.messages(rounds))
-
-    def grid_shift(self, rounds: int) -> float:
-        """What goes onto μ of Gaussian noise for the grid: √n steps of it in each message, added up as squares are."""
-        return SURCHARGE * math.sqrt(self.coordinates * self.messages(rounds))
+        return self.law.surcharge * self.numbers(rounds)
 
 
 def total(terms: Terms, rounds: int, squared: bool) -> float:
@@ -160,7 +151,7 @@ def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
     rounding = terms.rounding(T)
     with np.errstate(divide="ignore"):
         size = LARGEST_STATE / _inverse_scale(terms, T)
-    of_norm = terms.coordinates if terms.law == "laplace" else math.sqrt(terms.coordinates)
+    of_norm = terms.law.norm_of_ones(terms.coordinates)
     of_record = bound.error + bound.error_per_size * size
     of_ridge = UNIT * (bound.c + 3 * bound.ridge * of_norm * size) if bound.ridge else 0 * size
     of_mean = terms.mean_error(np.minimum(np.arange(1.0, T + 1), terms.window))
@@ -192,13 +183,17 @@ def losses(terms: Terms, rounds: int) -> Array | None:
     return np.asarray(SAFE * sensitivities(dynamics, terms.bound, terms.window, 0, slack) * weights).ravel()
 
 
-def epsilon_of(terms: Terms, pure: float, squares: float, delta: float, rounds: int) -> float:
-    """ε at δ from the two totals, with what the grid of so many rounds' messages costs."""
-    surcharge = terms.surcharge(rounds)
-    if terms.law == "gaussian":
-        return epsilon_exact(math.sqrt(squares) + terms.grid_shift(rounds), delta) + surcharge
-    left = terms.delta_left(delta, rounds)
-    return min(pure, epsilon_zcdp(math.sqrt(squares), left) if left > 0 else math.inf) + surcharge
+def epsilon_curve(terms: Terms, rounds: Array, delta: float) -> Array:
+    """ε after each of the given, rising numbers of rounds, from the law's own total of each."""
+    law = terms.law
+    totals = curve(terms, rounds, law.squared)
+
+    def epsilon(whole: float, t: int) -> float:
+        return law.epsilon(
+            Shifts(terms.numbers(t), lambda squared: whole if squared == law.squared else math.inf), delta
+        )
+
+    return np.array([epsilon(float(whole), int(t)) for whole, t in zip(totals, rounds, strict=True)])
 
 
 class Accountant:
@@ -210,7 +205,7 @@ class Accountant:
     def __init__(self, terms: Terms, budget: float = math.inf, delta: float = 0.0) -> None:
         if not budget > 0:
             raise GossamerError(f"a privacy budget of ε = {budget:g}: expected above 0.")
-        if not 0 <= delta < 1 or (terms.law == "gaussian" and delta == 0 and math.isfinite(budget)):
+        if not 0 <= delta < 1 or (terms.law.needs_delta and delta == 0 and math.isfinite(budget)):
             raise GossamerError(f"δ = {delta:g}: expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5.")
         self.terms, self.budget, self.delta = terms, budget, delta
         self.rounds = 0
@@ -222,7 +217,7 @@ class Accountant:
             raise GossamerError(f"step({rounds!r}): expected a whole number of rounds ≥ 0; what is sent stays spent.")
         if not self.affords(self.rounds + rounds):
             spent = self.epsilon_at(self.rounds, self.delta)
-            raise GossamerError(
+            raise BudgetSpent(
                 f"round {self.rounds} would overspend: ε = {spent:.6g} of {self.budget:g} is spent; "
                 "the learner sends nothing new from here on."
             )
@@ -258,21 +253,11 @@ class Accountant:
             raise GossamerError(f"δ = {delta!r}: expected 0 ≤ δ < 1.")
         if rounds == 0:
             return 0.0
-        gaussian = self.terms.law == "gaussian"
-        if gaussian and delta <= 0:
-            return math.inf
-        pure = math.inf if gaussian else total(self.terms, rounds, squared=False)
-        squares = total(self.terms, rounds, squared=True) if gaussian or delta > 0 else math.inf
-        simple = epsilon_of(self.terms, pure, squares, delta, rounds)
-        return simple if gaussian or delta <= 0 else min(simple, self._by_losses(rounds, delta))
-
-    def _by_losses(self, rounds: int, delta: float) -> float:
-        """Laplace noise at δ > 0, from each message's own loss."""
-        each, left = losses(self.terms, rounds), self.terms.delta_left(delta, rounds)
-        if each is None or left <= 0:
-            return math.inf
-        composed = epsilon_single(float(each[0]), left) if len(each) == 1 else epsilon_composed(each, left)
-        return composed + self.terms.surcharge(rounds)
+        terms = self.terms
+        sent = Shifts(
+            terms.numbers(rounds), lambda squared: total(terms, rounds, squared), lambda: losses(terms, rounds)
+        )
+        return terms.law.epsilon(sent, delta)
 
     def epsilon_for_ever(self, delta: float = 0.0) -> float:
         """ε if the run never ends, proved, or ∞.
@@ -280,12 +265,8 @@ class Accountant:
         What the grid and rounding cost is not in it, because it grows without end, if slowly: about 1e-7 a round with
         100 coordinates on two channels. step() charges it, and a learner whose budget it uses up stops.
         """
-        gaussian = self.terms.law == "gaussian"
-        if gaussian and delta <= 0:
-            return math.inf
-        pure = math.inf if gaussian else total_for_ever(self.terms, squared=False)
-        squares = total_for_ever(self.terms, squared=True) if gaussian or delta > 0 else math.inf
-        return max(epsilon_of(self.terms, pure, squares, delta, 0), self.get_epsilon(delta))
+        ever = Shifts(0, lambda squared: total_for_ever(self.terms, squared))
+        return max(self.terms.law.epsilon(ever, delta), self.get_epsilon(delta))
 
     def remaining(self) -> float:
         """What is left of the budget."""
@@ -294,7 +275,7 @@ class Accountant:
     def state_dict(self) -> dict[str, Any]:
         terms = self.terms
         kept: dict[str, Any] = {
-            "law": terms.law,
+            "law": str(terms.law),
             "where": terms.where,
             "initial": terms.initial,
             "exponent": terms.exponent,
@@ -325,8 +306,16 @@ class Accountant:
         each = losses(self.terms, self.rounds)
         if each is None:
             raise GossamerError(
-                f"to_dp_event() with gradient='latest' works out every record's losses, for at most {MOST_BY_LAG} "
-                f"rounds, and the ledger has {self.rounds}: use get_epsilon()."
+                "to_dp_event() with ",
+                Argument("gradient", "latest"),
+                f" works out every record's losses, for at most {MOST_BY_LAG} rounds, and the ledger has "
+                f"{self.rounds}: use get_epsilon().",
             )
-        event = dp_accounting.GaussianDpEvent if self.terms.law == "gaussian" else dp_accounting.LaplaceDpEvent
+        event = getattr(dp_accounting, self.terms.law.in_dp_accounting)
         return dp_accounting.ComposedDpEvent([event(float(1 / loss)) for loss in each if loss > 0])
+
+
+def epsilons(terms: Sequence[Terms], rounds: int, delta: float) -> list[float | None]:
+    """ε of every learner after so many rounds; None where it is not finite."""
+    each = [Accountant(one, delta=delta).epsilon_at(rounds, delta) for one in terms]
+    return [epsilon if math.isfinite(epsilon) else None for epsilon in each]

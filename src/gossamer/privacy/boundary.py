@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import NotProvable
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.exact import LARGEST, exact_gaussian, exact_laplace
+from gossamer.privacy.exact import LARGEST
 from gossamer.privacy.rounding import FAR, count_beyond
 from gossamer.types import Array
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CLAMP = LARGEST - 1  # noise scales
 LARGEST_SCALE = 1e90
+BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was sent so far, and if the run never ends
+Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
 
 
 class PrivateBoundary:
@@ -31,20 +33,19 @@ class PrivateBoundary:
     def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
         self.mechanism, self.ledgers = mechanism, ledgers
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
-        self._draw = exact_laplace if mechanism.law == "laplace" else exact_gaussian
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
-            raise GossamerError("the algorithm's dynamics name no channel: say which of its messages differ by what.")
+            raise NotProvable("the algorithm's dynamics name no channel: say which of its messages differ by what.")
         if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
-            raise GossamerError(
+            raise NotProvable(
                 f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
                 "that no state overflows; scale features down."
             )
         if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
-            raise GossamerError("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+            raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
         self._on_messages = mechanism.where == "messages"
         self._last: dict[str, Array] = {}
@@ -59,7 +60,7 @@ class PrivateBoundary:
         if self.mechanism.where == "source":
             return value
         if channel not in self.channels:
-            raise GossamerError(
+            raise NotProvable(
                 f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
                 "nothing is known of what it would cost; add the channel to its dynamics."
             )
@@ -125,7 +126,7 @@ class PrivateBoundary:
     def _noised(self, t: int, value: Array) -> Array:
         exact: Any = self.clamped_to_grid(t, value)
         tensor = hasattr(value, "new_tensor")
-        noisy: Any = self._draw(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
+        noisy: Any = self.mechanism.law.exact(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
         kept: Array = noisy.to(value.dtype) if tensor else noisy
         return kept
 
@@ -141,17 +142,11 @@ class PrivateBoundary:
             self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
         return self._scaled[1]
 
-    def epsilon(self) -> Array:
+    def budget(self) -> Budgets:
+        """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta
-        return np.array([ledger.get_epsilon(delta) for ledger in self.ledgers])
-
-    def epsilon_for_ever(self) -> Array:
-        delta = self.mechanism.delta
-        return np.array([min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
-
-    def budget(self) -> Array:
-        """(m, 2): each learner's ε so far and for ever."""
-        return np.column_stack([self.epsilon(), self.epsilon_for_ever()])
+        spent = [ledger.get_epsilon(delta) for ledger in self.ledgers]
+        return budgets(spent, [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
 
     @property
     def description(self) -> dict[str, Any]:
@@ -181,6 +176,11 @@ class PrivateBoundary:
 
     def go_on(self, kept: Mapping[str, Array]) -> None:
         self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
+
+
+def budgets(spent: Any, for_ever: Any) -> Budgets:
+    """Each learner's ε so far and for ever, as columns with these names."""
+    return np.rec.fromarrays([spent, for_ever], dtype=BUDGET)
 
 
 def largest_scale(terms: Terms, steps: int) -> float:

@@ -30,22 +30,24 @@ included.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Diverged, GossamerError
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from gossamer.privacy.laws import Law
 
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
-SURCHARGE = 2.0**-39  # noise scales by which a coordinate may move when it is put on the grid, beside another's
-SHAPE_SURCHARGE = 2.0**-58  # ε per coordinate and message of Gaussian noise, for being discrete
 BUFFER = 1 << 15  # words drawn at a time; they stay in the cache
 RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
 
@@ -96,32 +98,32 @@ _keystream = Keystream()
 os.register_at_fork(after_in_child=_keystream.forget)
 
 
-def exact_laplace(values: Any, scale: Any) -> Any:
-    """`values` plus exact Laplace noise, on the grid scale/2^40; `scale` is a number or broadcasts against `values`.
-
-    Takes arrays and torch tensors; on a GPU it is drawn there (gossamer.privacy.tensors).
-    """
-    from gossamer.privacy.compiled import laplace
-
-    return _released(values, scale, laplace)
+def check_scale(fine: bool, scale: Any) -> None:
+    """Refuse noise scales, an array or a tensor, of which not all are finite and above SMALLEST."""
+    if not fine:
+        raise GossamerError(f"a noise scale of {float(scale.min()):g}: expected a finite number above {SMALLEST:g}.")
 
 
-def exact_gaussian(values: Any, scale: Any) -> Any:
-    """`values` plus exact Gaussian noise of standard deviation `scale`, on the grid scale/2^40; see exact_laplace."""
-    from gossamer.privacy.compiled import gaussian
+def check_on_grid(worst: float) -> None:
+    """Refuse values of which the largest has `worst` noise scales; NaN or ∞ where one is not finite."""
+    if not math.isfinite(worst):
+        raise Diverged("a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps.")
+    if not worst < LARGEST:
+        raise GossamerError(
+            f"a value is {worst:.3g} noise scales large, expected below {LARGEST:g}: what is sent would lose the grid; "
+            "scale features down, use a smaller step, or more noise."
+        )
 
-    return _released(values, scale, gaussian)
 
-
-def _released(values: Any, scale: Any, kernel: Any) -> Any:
+def released(values: Any, scale: Any, law: Law) -> Any:
+    """`values` plus exact noise of a law on the grid scale/2^40; tensors get theirs where they are."""
     if hasattr(values, "detach"):  # a torch tensor, without importing torch before there is one
         if values.device.type == "cpu":  # twenty times as fast as tensor operations
-            return values.new_tensor(_released(values.detach().double().numpy(), np.asarray(scale), kernel))
+            return values.new_tensor(released(values.detach().double().numpy(), np.asarray(scale), law))
         tensors = importlib.import_module("gossamer.privacy.tensors")
-        return tensors.released(values, scale, kernel.__name__, LARGEST, SMALLEST)
+        return tensors.released(values, scale, law)
     given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
-    if not (np.isfinite(size).all() and (size > SMALLEST).all()):
-        raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above {SMALLEST:g}.")
+    check_scale(bool((np.isfinite(size) & (size > SMALLEST)).all()), size)
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
     if size.ndim and not by_row:  # any other broadcasting: every value is a row of its own
         given, size = np.broadcast_arrays(given, size)
@@ -129,13 +131,5 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
     scales = np.ascontiguousarray(size.reshape(-1))
     farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
-    if not np.isfinite(worst):
-        raise GossamerError(
-            "a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps."
-        )
-    if not worst < LARGEST:
-        raise GossamerError(
-            f"a value is {worst:.3g} noise scales large, expected below {LARGEST:g}: what is sent would lose the grid; "
-            "scale features down, use a smaller step, or more noise."
-        )
-    return _keystream.add(kernel, rows, scales * 2.0**-BITS).reshape(given.shape)
+    check_on_grid(worst)
+    return _keystream.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape)

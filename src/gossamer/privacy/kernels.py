@@ -34,7 +34,6 @@ which an integer part of 2^12 or more could leave: e^−4096.
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -44,7 +43,9 @@ import triton
 import triton.language as tl
 
 from gossamer.errors import GossamerError
-from gossamer.privacy.tensors import BITS, checked_scale, refuse_off_grid
+from gossamer.privacy.exact import BITS, check_on_grid
+from gossamer.privacy.laws import Law
+from gossamer.privacy.tensors import checked_scale
 
 KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)  # what the kernel can read and write
 BLOCK = 64  # lanes in a program
@@ -226,13 +227,13 @@ def _kernel(
     tl.atomic_max(report + 1, tl.max((index < end).to(tl.int64), 0))
 
 
-def released(values: Tensor, scale: Any, law: str, largest: float, smallest: float) -> Tensor:
+def released(values: Tensor, scale: Any, law: Law) -> Tensor:
     """`values` plus exact noise on the grid scale/2^40, as a tensor of the same kind in the same place."""
-    size = checked_scale(scale, values.device, smallest)
+    size = checked_scale(scale, values.device)
     given = values.detach().expand(torch.broadcast_shapes(values.shape, size.shape)).contiguous()
     rows, columns = _by_row(size, given)
     out, worst = noised(given, rows * 2.0**-BITS, columns, law, os.urandom(40))
-    refuse_off_grid(not math.isnan(worst), worst, largest)
+    check_on_grid(worst)
     return out
 
 
@@ -254,7 +255,7 @@ def programs_for(total: int, block: int, per: int) -> int:
 
 
 def noised(
-    given: Tensor, grids: Tensor, columns: int, law: str, seed: bytes,
+    given: Tensor, grids: Tensor, columns: int, law: Law, seed: bytes,
     *, block: int = BLOCK, warps: int = WARPS, per: int = PER, limit: int = LIMIT,
 ) -> tuple[Tensor, float]:  # fmt: skip
     """(the values with their noise, the largest |value|/scale, or NaN where one is not finite): look at that first.
@@ -270,7 +271,7 @@ def noised(
     with torch.cuda.device_of(given):  # Triton launches on the current device
         _kernel[(programs,)](
             given, grids, out, words, report, total, columns,
-            GAUSSIAN=law != "laplace", BLOCK=block, PER=per, LIMIT=limit, num_warps=warps,
+            GAUSSIAN=bool(law.triton_branch), BLOCK=block, PER=per, LIMIT=limit, num_warps=warps,
         )  # fmt: skip
     bits, unfinished = report.tolist()
     if unfinished:

@@ -28,7 +28,7 @@ otherwise by zCDP.
 **The grid.** Our noise is discrete. On a grid of step h = 2^−40 its probabilities are those of the continuous law
 rounded to the grid, times 1 ± h/4: (1−a)/(1+a) · a^|k|, a = e^{−h}, against a^|k| sinh(h/2), and 1 − e^{−h/2} at 0.
 That adds h/2 to ε for each coordinate, which the surcharge's second step covers, and h/4 of itself to δ for each
-coordinate of each message, for which the accountant cuts δ by twice that (`Terms.delta_left`).
+coordinate of each message, for which the accountant cuts δ by twice that (`gossamer.privacy.laws.delta_left`).
 """
 
 from __future__ import annotations

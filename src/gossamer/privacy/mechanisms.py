@@ -20,14 +20,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 
-from gossamer.errors import GossamerError
-from gossamer.privacy.accountant import Accountant, Law, Terms, Where, total, total_for_ever
+from gossamer.errors import Argument, BadValue, GossamerError, NotProvable
+from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
-from gossamer.privacy.gaussian import mu_for
+from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
 from gossamer.privacy.recursion import GradientBound
 from gossamer.schedules import Decay, decay
 from gossamer.types import Dynamics, Rounding
@@ -78,7 +78,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.where, str) or self.where not in ("messages", "source"):
-            raise GossamerError(f"where={self.where!r}: expected 'messages' or 'source'.")
+            raise BadValue("where", self.where, "expected 'messages' or 'source'")
         if (self.scale is None) == (self.epsilon is None):
             raise GossamerError(
                 "a mechanism has a scale or a budget: use Laplace(scale) or Laplace.for_budget(epsilon)."
@@ -89,31 +89,45 @@ class Mechanism(ABC):
             object.__setattr__(self, "epsilon", _each(self.epsilon))
             budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
             if not budgets or not all(0 < e < math.inf for e in budgets):
-                raise GossamerError(
-                    f"epsilon={self.epsilon!r}: expected a finite number above 0, or one for each learner."
-                )
+                raise BadValue("epsilon", self.epsilon, "expected a finite number above 0, or one for each learner")
         if not 0 <= _number(self.delta) < 1:
-            raise GossamerError(
-                f"delta={self.delta!r}: expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5."
-            )
+            raise BadValue("delta", self.delta, "expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5")
         if not 0 < _number(self.ratio) < math.inf:
-            raise GossamerError(f"ratio={self.ratio!r}: expected a finite number above 0, such as 1.0 for none.")
+            raise BadValue("ratio", self.ratio, "expected a finite number above 0, such as 1.0 for none")
         if self.exponent is not None and not abs(_number(self.exponent)) <= 100:
-            raise GossamerError(f"exponent={self.exponent!r}: expected a number of at most 100 in size, or None.")
+            raise BadValue("exponent", self.exponent, "expected a number of at most 100 in size, or None")
         rounds = 1.0 if self.horizon is None else _number(self.horizon)
         if not (1 <= rounds <= LONGEST or rounds == math.inf):
-            raise GossamerError(
-                f"horizon={self.horizon!r}: expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf."
-            )
+            allowed = f"expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf"
+            raise BadValue("horizon", self.horizon, allowed)
         if self.horizon is not None and type(self.horizon) not in (int, float):
             object.__setattr__(self, "horizon", rounds)
         for name in ("delta", "ratio") if self.exponent is None else ("delta", "ratio", "exponent"):
             object.__setattr__(self, name, _number(getattr(self, name)))  # a whole number's powers would overflow
         if self.scale is not None and (self.exponent is not None or self.ratio != 1):
             raise GossamerError(
-                f"a scale with exponent={self.exponent!r} and ratio={self.ratio!r}: say in the scale itself how it "
-                "goes with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99)."
+                "a scale with ",
+                Argument("exponent", self.exponent),
+                " and ",
+                Argument("ratio", self.ratio),
+                ": say in the scale itself how it goes with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99).",
             )
+        if self.law.needs_delta and not 0 < self.delta < 1:
+            raise BadValue("delta", self.delta, f"{self.law.title} noise needs 0 < δ < 1, such as 1e-5")
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: Numbers,
+        delta: float = 0.0,
+        *,
+        horizon: float | None = None,
+        where: Where = "messages",
+        exponent: float | None = None,
+        ratio: float = 1.0,
+    ) -> Self:
+        """Noise for a budget ε at δ, one ε for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
+        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio)
 
     def over(self, rounds: float) -> Mechanism:
         """The same with so many rounds to calibrate for, where it says none itself."""
@@ -129,7 +143,7 @@ class Mechanism(ABC):
         self._check_learners(setting.learners)
         if self.where == "source":
             self._check_source(setting)
-        c, L, error, error_per_size = setting.reach(1 if self.law == "laplace" else 2)
+        c, L, error, error_per_size = setting.reach(self.law.norm)
         exponent = self.exponent
         if exponent is None:
             v = setting.step_exponent
@@ -164,27 +178,29 @@ class Mechanism(ABC):
         """
         horizon = steps if self.horizon is None else self.horizon
         if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
-            raise GossamerError(
-                f"horizon={horizon:g}: expected at most {MOST_ROUNDS:g} rounds, all of which are worked out; give "
-                "fewer, or math.inf for a budget that holds for ever."
+            raise BadValue(
+                "horizon",
+                _Short(horizon),
+                f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out",
+                "give fewer, or math.inf for a budget that holds for ever",
             )
-        squared = self.law == "gaussian"
+        law, squared = self.law, self.law.squared
         rounds = steps if math.isinf(horizon) else int(horizon)
-        room = epsilon - unit.surcharge(rounds)
-        allowed = (mu_for(room, self.delta) - unit.grid_shift(rounds) if squared else room) if room > 0 else 0.0
-
+        allowed = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
         for_ever = total_for_ever(unit, squared) if math.isinf(horizon) else 0.0  # which leaves rounding out
 
         def total_at(scale: float) -> float:
             terms = replace(unit, initial=scale)
-            whole = max(total(terms, rounds, squared), for_ever / (scale**2 if squared else scale))
-            return math.sqrt(whole) if squared else whole
+            return law.one_shift(max(total(terms, rounds, squared), for_ever / (scale**2 if squared else scale)))
 
         whole = total_at(1.0)
         if not math.isfinite(whole):
-            raise GossamerError(
-                "no noise gives a finite budget for ever here: give a finite horizon, a step exponent above the "
-                "noise's, a model with a Lipschitz constant, or noise at the source."
+            raise NotProvable(
+                "no noise gives a finite budget for ever here: give a finite ",
+                Argument("horizon"),
+                ", a ",
+                Argument("step"),
+                " exponent above the noise's, a model with a Lipschitz constant, or noise at the source.",
             )
         rest = total_at(HUGE)
         if whole <= rest < allowed:  # what is sent in so few rounds tells nothing of any record
@@ -195,7 +211,7 @@ class Mechanism(ABC):
             whole = total_at(scale)
             if whole <= allowed and whole >= 0.999 * allowed:
                 return replace(unit, initial=scale)
-        raise GossamerError(
+        raise NotProvable(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
             f"{unit.surcharge(rounds):.1e} and more: allow more."
         )
@@ -208,13 +224,16 @@ class Mechanism(ABC):
 
     def _check_source(self, setting: Setting) -> None:
         if setting.window > 1:
-            raise GossamerError(
-                "noise at the source with gradient='history' would release a record again in every round: use 'latest'."
+            raise NotProvable(
+                "noise at the source with ",
+                Argument("gradient", "history"),
+                " would release a record again in every round: use 'latest'.",
             )
         if not setting.read_once:
-            raise GossamerError(
-                "noise at the source needs every record to be read once: use a one-pass stream (draw='once') "
-                "and no more rounds than it has."
+            raise NotProvable(
+                "noise at the source needs every record to be read once: use a one-pass stream (",
+                Argument("draw", "once"),
+                ") and no more rounds than it has.",
             )
 
     def bind(self, setting: Setting) -> PrivateBoundary:
@@ -242,8 +261,15 @@ def _each(epsilon: Numbers) -> tuple[float, ...] | float:
     several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str | bytes) and np.ndim(epsilon)
     found = tuple(map(_number, epsilon)) if several else _number(epsilon)  # type: ignore[arg-type]
     if any(math.isnan(e) for e in (found if isinstance(found, tuple) else (found,))):
-        raise GossamerError(f"epsilon={epsilon!r}: expected a number above 0, or one for each learner.")
+        raise BadValue("epsilon", epsilon, "expected a number above 0, or one for each learner")
     return found
+
+
+class _Short(float):
+    """A number that is shown in a few digits."""
+
+    def __repr__(self) -> str:
+        return f"{float(self):g}"
 
 
 def _number(value: Any) -> float:
@@ -273,47 +299,19 @@ def _checked_scale(scale: Any) -> Decay:
 class Laplace(Mechanism):
     """Laplace noise: pure ε. `Laplace(scale)` states the noise, `Laplace.for_budget(epsilon)` finds it."""
 
-    @property
-    def law(self) -> Law:
-        return "laplace"
-
-    @classmethod
-    def for_budget(
-        cls,
-        epsilon: Numbers,
-        *,
-        horizon: float | None = None,
-        where: Where = "messages",
-        exponent: float | None = None,
-        ratio: float = 1.0,
-    ) -> Laplace:
-        """Noise for a budget ε, one for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), 0.0, horizon, exponent, ratio)
+    law = LAPLACE
 
 
 @final
 class Gaussian(Mechanism):
     """Gaussian noise: (ε, δ). `Gaussian(scale, delta=1e-5)` states its standard deviation, `.for_budget` finds it."""
 
-    @property
-    def law(self) -> Law:
-        return "gaussian"
+    law = GAUSSIAN
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.delta < 1:
-            raise GossamerError(f"delta={self.delta!r}: Gaussian noise needs 0 < δ < 1, such as 1e-5.")
 
-    @classmethod
-    def for_budget(
-        cls,
-        epsilon: Numbers,
-        delta: float,
-        *,
-        horizon: float | None = None,
-        where: Where = "messages",
-        exponent: float | None = None,
-        ratio: float = 1.0,
-    ) -> Gaussian:
-        """Noise for a budget (ε, δ), ε one for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio)
+MECHANISMS: dict[str, type[Mechanism]] = {"laplace": Laplace, "gaussian": Gaussian}  # nothing else makes a claim
+
+
+def mechanism_named(law: str) -> type[Mechanism]:
+    """The mechanism whose noise has the law of this name; all of them take the same arguments."""
+    return MECHANISMS[law_named(law).name]

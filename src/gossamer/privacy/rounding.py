@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, NotProvable
 from gossamer.types import Array, Dynamics, Rounding, Rows
 
 UNIT = 2.0**-53  # u: an operation's relative error
@@ -130,7 +130,7 @@ def count_beyond(values: Array, scales: Array, far: float) -> int:
 def enlarged(dynamics: Dynamics) -> Dynamics:
     """A and b with what their own rounding may hide; refuses what is not a size."""
     if not ((dynamics.A >= 0).all() and (dynamics.b >= 0).all()):
-        raise GossamerError(
+        raise NotProvable(
             "the algorithm's dynamics hold a negative number, or none at all: they are sizes; use steps and weakening "
             "factors above 0."
         )
@@ -143,7 +143,7 @@ def check_weights(rows: Rows) -> None:
     for name in ("R_ii", "C_ii", "W_ii", "D_ii"):
         own = np.abs(getattr(rows, name))
         if ((own > 0) & (own < LEAST_WEIGHT)).any():
-            raise GossamerError(
+            raise NotProvable(
                 f"learner {int(rows.ids[0])} gives away {own.max():.1e} of its state, expected nothing or at least "
                 f"{LEAST_WEIGHT:.1e}, for noise on messages: use larger weights, or noise at the source."
             )
@@ -179,7 +179,7 @@ def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequenc
         if isinstance(error, GossamerError):
             raise
         if len(rounds) == 1:
-            raise GossamerError(
+            raise NotProvable(
                 f"the rounding of {algorithm.name} cannot be bounded: its emit() and step() may only add, subtract, "
                 "multiply and divide by public numbers, and clip with x.clip(low, high), not with NumPy's functions "
                 f"({error}); write them so, or use noise at the source."
@@ -195,7 +195,7 @@ def _errors_at(
     start = algorithm.init(rows, np.zeros((1, 1)))
     graph = {name: value for name, value in start._asdict().items() if name not in wide}
     if any(np.shape(value) != (1, rows.m) or not np.array_equal(value, rows.unit()) for value in graph.values()):
-        raise GossamerError(
+        raise NotProvable(
             f"the rounding of {algorithm.name} cannot be bounded, as it keeps {', '.join(graph)} besides parameters: "
             "keep nothing but z, or use noise at the source."
         )
@@ -207,7 +207,7 @@ def _errors_at(
         numbers = {name: Bounded(of_states * column, 0 * column) for name in wide}
         state = type(start)(**numbers, **dict.fromkeys(graph, z[:, None]))
         if not any(algorithm.point(state) is part for part in numbers.values()):
-            raise GossamerError(
+            raise NotProvable(
                 f"the rounding of {algorithm.name} cannot be bounded, as its gradient is taken at a point that is no "
                 "part of its state: keep the point there, or use noise at the source."
             )
@@ -218,7 +218,7 @@ def _errors_at(
         values = [sent[c].value for c in channels] + [getattr(stepped, name) for name in wide]
         for channel in channels:
             if channel not in after and not any(sent[channel].value is part for part in numbers.values()):
-                raise GossamerError(
+                raise NotProvable(
                     f"the rounding of {algorithm.name} cannot be bounded, as channel {channel!r} sends what is no part "
                     "of its state: keep it there, or use noise at the source."
                 )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gossamer.privacy.laws import LAPLACE, Law, law_named
 from gossamer.schedules import Schedule
 from gossamer.types import Array
 
@@ -27,7 +28,7 @@ class SimulatedNoise:
 
     scale: Schedule
     seed: int
-    law: Literal["laplace", "gaussian"] = "laplace"
+    law: Law = LAPLACE
     where: Literal["messages", "source"] = "messages"
     claim = NOT_PRIVATE
 
@@ -42,8 +43,7 @@ class SimulatedNoise:
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         key = np.array([self.seed, _number(channel)], dtype=np.uint64)
         rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, t]))
-        unit = rng.laplace(size=shape) if self.law == "laplace" else rng.normal(size=shape)
-        drawn: Array = unit * self.scale(t)
+        drawn: Array = self.law.seeded(rng, shape) * self.scale(t)
         return drawn
 
     def __str__(self) -> str:
@@ -58,8 +58,8 @@ def _number(channel: str) -> int:
 def simulated(
     scale: Schedule,
     seed: int = 0,
-    law: Literal["laplace", "gaussian"] = "laplace",
+    law: Law | str = LAPLACE,
     where: Literal["messages", "source"] = "messages",
 ) -> SimulatedNoise:
     """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
-    return SimulatedNoise(scale, seed, law, where)
+    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where)

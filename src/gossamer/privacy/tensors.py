@@ -14,14 +14,15 @@ import functools
 import importlib
 import os
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from gossamer.errors import GossamerError
+from gossamer.privacy.exact import BITS, SMALLEST, check_on_grid, check_scale
+from gossamer.privacy.laws import LAPLACE, Law
 
-BITS = 40
 LOWEST = -(2**63)
 QUARTERS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
 DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
@@ -162,24 +163,10 @@ def _accepted(words: Words, count: int, draw: Any) -> Tensor:
     return out
 
 
-def checked_scale(scale: Any, device: Any, smallest: float) -> Tensor:
+def checked_scale(scale: Any, device: Any) -> Tensor:
     size = torch.as_tensor(scale, dtype=torch.float64, device=device)
-    if not bool((torch.isfinite(size) & (size > smallest)).all()):
-        raise GossamerError(f"a noise scale of {float(size.min()):g}: expected a finite number above {smallest:g}.")
+    check_scale(bool((torch.isfinite(size) & (size > SMALLEST)).all()), size)
     return size
-
-
-def refuse_off_grid(finite: bool, worst: float, largest: float) -> None:
-    """Refuse values that are not all finite, or of which one is `worst` noise scales large."""
-    if not finite:
-        raise GossamerError(
-            "a value to be noised is not finite: a run that diverged, or a bad input; use smaller steps."
-        )
-    if worst >= largest:
-        raise GossamerError(
-            f"a value is {worst:.3g} noise scales large, expected below {largest:g}: what is sent would lose the grid; "
-            "scale features down, use a smaller step, or more noise."
-        )
 
 
 @functools.cache
@@ -190,36 +177,57 @@ def _kernels(device: Any) -> Any:
     except ImportError:
         return None
     try:
-        kernels.released(torch.zeros(1, device=device), 1.0, "laplace", 1.0, 0.0)
+        kernels.released(torch.zeros(1, device=device), 1.0, LAPLACE)
     except Exception as why:  # Triton needs a C compiler, and fails in many ways without
         warnings.warn(f"Triton cannot build for {device} ({why}): exact noise takes longer there.", stacklevel=2)
         return None
     return kernels
 
 
-def released(values: Tensor, scale: Any, law: str, largest: float, smallest: float) -> Tensor:
+def released(values: Tensor, scale: Any, law: Law) -> Tensor:
     """`values` plus exact noise on the grid scale/2^40, as a tensor of the same kind in the same place."""
-    if values.is_cuda and (kernels := _kernels(values.device)) and values.dtype in kernels.KINDS:
-        return kernels.released(values, scale, law, largest, smallest)
+    by_kernel = values.is_cuda and law.triton_branch is not None
+    if by_kernel and (kernels := _kernels(values.device)) and values.dtype in kernels.KINDS:
+        return kernels.released(values, scale, law)
     given = values.detach().to(torch.float64)
-    size = checked_scale(scale, given.device, smallest)
-    worst = float((given.abs() / size).max()) if given.numel() else 0.0
-    refuse_off_grid(bool(torch.isfinite(given).all()), worst, largest)
+    size = checked_scale(scale, given.device)
+    check_on_grid(float((given.abs() / size).max()) if given.numel() else 0.0)  # the largest of any with NaN is NaN
     given, size = torch.broadcast_tensors(given, size)  # every value that comes out has a draw of its own
     grid = size * 2.0**-BITS
-    noise = (laplace if law == "laplace" else gaussian)(Words(given.device), given.numel()).reshape(given.shape)
+    noise = law.on_tensors().integers(Words(given.device), given.numel()).reshape(given.shape)
     return ((given / grid).round() + noise.to(torch.float64)).mul(grid).to(values.dtype)
 
 
-def seeded(values: Tensor, scale: Any, law: str, seed: int) -> Tensor:
+def seeded(values: Tensor, scale: Any, law: Law, seed: int) -> Tensor:
     """Noise in floating point from torch's own generator: for simulation, fast, and not private."""
     generator = torch.Generator(device=values.device)
     generator.manual_seed(seed)
     drawn = torch.empty(values.shape, dtype=values.dtype, device=values.device)
-    if law == "gaussian":
-        drawn.normal_(generator=generator)
-    else:
-        drawn.uniform_(-1.0, 1.0, generator=generator)
-        size = torch.log1p(-drawn.abs().clamp_max_(1 - 2.0**-24))  # −1 itself is drawn once in 2^24
-        drawn = torch.copysign(size, drawn)
-    return drawn.mul_(values.new_tensor(scale))
+    return law.on_tensors().seeded(drawn, generator).mul_(values.new_tensor(scale))
+
+
+class Draws(NamedTuple):
+    """How tensors get the noise of one law. Seeded noise has scale 1 and may overwrite the tensor that it is given."""
+
+    integers: Callable[[Words, int], Tensor]  # so many exact draws on the grid of 2^-40
+    seeded: Callable[[Tensor, Any], Tensor]  # by a generator
+    seeded_by_size: Callable[[Tensor, Any], Tensor]  # likewise, but sign and size apart, as rounds by matrix draw it
+
+
+def _seeded_laplace(out: Tensor, generator: Any) -> Tensor:
+    out.uniform_(-1.0, 1.0, generator=generator)
+    size = torch.log1p(-out.abs().clamp_max_(1 - 2.0**-24))  # −1 itself is drawn once in 2^24
+    return torch.copysign(size, out)
+
+
+def _seeded_laplace_by_size(out: Tensor, generator: Any) -> Tensor:
+    sign = out.new_empty(out.shape).bernoulli_(generator=generator).mul_(2).sub_(1)
+    return out.exponential_(generator=generator).mul_(sign)
+
+
+def _seeded_gaussian(out: Tensor, generator: Any) -> Tensor:
+    return out.normal_(generator=generator)
+
+
+LAPLACE_DRAWS = Draws(laplace, _seeded_laplace, _seeded_laplace_by_size)
+GAUSSIAN_DRAWS = Draws(gaussian, _seeded_gaussian, _seeded_gaussian)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from gossamer.lazy import import_on_first_use
 
 if TYPE_CHECKING:
+    from gossamer.run_record import Record
     from gossamer.simulate.engine import Progress, simulate
-    from gossamer.simulate.record import Record
 else:
     __getattr__ = import_on_first_use(
-        __name__, {"gossamer.simulate.engine": ["Progress", "simulate"], "gossamer.simulate.record": ["Record"]}
+        __name__, {"gossamer.simulate.engine": ["Progress", "simulate"], "gossamer.run_record": ["Record"]}
     )
 
 __all__ = ["Progress", "Record", "simulate"]

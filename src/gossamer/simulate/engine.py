@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.errors import GossamerError
+from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import (
-    Gaussian,
-    Laplace,
+    MECHANISMS,
     Mechanism,
     Privacy,
     PrivateBoundary,
@@ -32,16 +31,17 @@ from gossamer.privacy import (
 )
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
+from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import setting_for
+from gossamer.setting import setting_of
 from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
 from gossamer.simulate.metrics import Tested, metrics_of
-from gossamer.simulate.record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
+PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
 
@@ -79,7 +79,8 @@ def simulate(
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     """
     if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
-        raise GossamerError(f"resume={type(resume).__name__}: expected a record that simulate() made, such as load().")
+        requirement = "expected a record that simulate() made, such as load()"
+        raise BadValue("resume", resume, requirement, python=f"resume={type(resume).__name__}")
     if evaluate_every is None and resume is not None:
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
@@ -124,8 +125,7 @@ def simulate(
         boundary.go_on({name: kind.back(value) for name, value in sent.items()})
         _GONE_ON.add(resume.seal)
     mix = Mixer(network, algorithm.mixes, kind)
-    at_source = isinstance(privacy, Mechanism) and privacy.where == "source"
-    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=at_source)
+    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
     state = state if start else rounds.start(state)
     matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
@@ -187,7 +187,7 @@ def _noise(
         privacy = privacy.over(steps if resume is None else resume.config.get("horizon") or steps)
         return privacy, privacy.message_scale if privacy.where == "messages" else None, notes
     if not callable(getattr(privacy, "noise", None)):
-        raise GossamerError(f"privacy={privacy!r}: expected noise, such as gossamer.Laplace.for_budget(8.0).")
+        raise BadValue("privacy", privacy, "expected noise, such as gossamer.Laplace.for_budget(8.0)")
     at_source = getattr(privacy, "where", "messages") == "source"
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
@@ -242,45 +242,19 @@ def _boundary(
 ) -> PrivateBoundary | Unproved:
     if not isinstance(privacy, Mechanism):
         return Unproved(privacy)
-    if type(privacy) not in (Laplace, Gaussian):
-        raise GossamerError(
+    if type(privacy) not in MECHANISMS.values():
+        raise NotProvable(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
         )
     if privacy.where == "messages" and str(getattr(model, "dtype", "torch.float64")) != "torch.float64":
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
-        raise GossamerError(
-            "noise on messages is proved for states in float64, and this model's are narrower: use "
-            "NeuralNetwork(…, dtype=torch.float64), or noise at the source."
+        raise NotProvable(
+            "noise on messages is proved for states in float64, and this model's are narrower: use ",
+            AnyOf(Argument("dtype", python="NeuralNetwork(…, dtype=torch.float64)"), AT_SOURCE),
+            ".",
         )
-    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps, size))
-
-
-def setting_of(
-    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int, size: int
-) -> Setting:
-    """All that decides a run's privacy."""
-    newest = stream.room(1)
-    short = stream.room(steps) < steps * newest
-    if short.any():
-        # The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
-        i = int(short.argmax())
-        raise GossamerError(
-            f"learner {i} has {int(stream.room(steps)[i])} records for {steps} rounds of {int(newest[i])}, and "
-            "privacy is proved for a full round every time: use fewer steps or a smaller per_round."
-        )
-    return setting_for(
-        range(network.m),
-        algorithm,
-        network,
-        model,
-        stream.table,
-        gradient=gradient,
-        steps=steps,
-        size=size,
-        per_round=[int(n) for n in newest],
-        read_once=stream.rounds is not None and steps <= stream.rounds,
-    )
+    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps))
 
 
 def _check_run(network: Network, stream: Stream, steps: int, gradient: str, every: int, seed: int) -> None:
@@ -290,7 +264,7 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         ("seed", seed, 0, 2**63 - 1),
     ):
         if not isinstance(value, int | np.integer) or not least <= value <= most:
-            raise GossamerError(f"{name}={value!r}: expected a whole number from {least} to {most}.")
+            raise BadValue(name, value, f"expected a whole number from {least} to {most}")
     if network.m != stream.learners:
         raise GossamerError(
             f"the network has {network.m} learners and the stream {stream.learners}: build both for the same number."
@@ -299,9 +273,10 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
         new = stream.room(steps) - stream.room(steps - 1)
         if not new.all():
             raise GossamerError(
-                f"learner {int(new.argmin())} has no new record in round {steps - 1}, which gradient='latest' needs: "
-                "use fewer steps, or gradient='history'."
-            )
+                f"learner {int(new.argmin())} has no new record in round {steps - 1}, which ",
+                Argument("gradient", "latest"), " needs: use fewer ", Argument("steps"), ", or ",
+                Argument("gradient", "history"), ".",
+            )  # fmt: skip
 
 
 def _check_learners(scales: Schedule | None, m: int) -> None:
@@ -313,7 +288,8 @@ def _check_learners(scales: Schedule | None, m: int) -> None:
 
 def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
     """A private record's rounds must be booked as they were sent: with the same noise, at the same price."""
-    now, then = boundary.budget()[:, 0], np.asarray(record.epsilon)[:, 0]
+    assert record.epsilon is not None
+    now, then = boundary.budget().spent, record.epsilon.spent
     noise = frozen_json(boundary.description)["noise"]
     if not np.allclose(now, then, rtol=1e-9, atol=0) or noise != record.config.get("noise"):
         raise NotResumedError(
@@ -368,7 +344,7 @@ def _resumed(
     A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
     other noise than they were sent with.
     """
-    private = record.epsilon is not None or str(config["privacy"]).startswith(("Laplace(", "Gaussian("))
+    private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
     for name, value in frozen_json(config).items():
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
@@ -391,7 +367,8 @@ def _resumed(
         if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
             raise NotResumedError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
     if record.t > config["steps"]:
-        raise NotResumedError(f"the record to resume has {record.t} rounds and steps={config['steps']}: ask for more.")
+        asked = Argument("steps", config["steps"])
+        raise NotResumedError(f"the record to resume has {record.t} rounds and ", asked, ": ask for more.")
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,

@@ -13,6 +13,8 @@ import torch
 import triton
 import triton.language as tl
 
+from gossamer.privacy.laws import Law
+
 BLOCK, WARPS = 64, 1
 
 
@@ -74,7 +76,7 @@ def _advance(
     tl.store(x_at + row * x_stride + at[None, :], rest, mask=(row < X) & inside[None, :])
 
 
-def advance(x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
+def advance(x: Any, grad: Any, matrix: Any, seed: int, law: Law) -> None:
     """x, (X, n), becomes matrix · (x, grad, noise), where the noise rows are as many as the matrix has columns left."""
     noise = matrix.shape[1] - len(x) - len(grad)
     top = 1 << (len(x).bit_length() - 1)  # tiles have powers of two: 20 rows are 16 and 4
@@ -85,6 +87,6 @@ def advance(x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
     n = x.shape[1]
     _advance[(triton.cdiv(n, BLOCK),)](
         x, grad, padded, n, x.stride(0), grad.stride(0), seed,
-        X=len(x), G=len(grad), NOISE=noise, TOP=top, REST=rest, GAUSSIAN=law == "gaussian",
+        X=len(x), G=len(grad), NOISE=noise, TOP=top, REST=rest, GAUSSIAN=bool(law.triton_branch),
         BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip

@@ -24,6 +24,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.networks import Network
+from gossamer.privacy.laws import LAPLACE, Law
 from gossamer.privacy.simulated import SimulatedNoise
 from gossamer.simulate.kinds import Torch
 from gossamer.types import Array
@@ -82,7 +83,8 @@ class MatrixRounds:
         self._torch: Any = importlib.import_module("torch")
         self._matrix, self._device, self._noise, self._kind = matrix, kind, noise, type(state)
         self._x = self._stacked([getattr(state, name) for name in matrix.wide])
-        self._advance = _kernel() if kind.on_gpu and self._x.dtype == self._torch.float32 else None
+        by_kernel = noise is None or noise.law.triton_branch is not None
+        self._advance = _kernel() if by_kernel and kind.on_gpu and self._x.dtype == self._torch.float32 else None
         for t in range(start):  # to the narrow state of that round, by the same float64 steps
             matrix.next(t)
 
@@ -101,7 +103,7 @@ class MatrixRounds:
 
     def __call__(self, grad: Any, t: int) -> None:
         matrix = self._matrix.next(t)
-        seed, law = 0, "none"
+        seed, law = 0, LAPLACE  # without columns for noise, none of it is drawn
         if self._noise is None:
             matrix = matrix[:, : len(self._x) + len(grad)]
         else:
@@ -109,7 +111,7 @@ class MatrixRounds:
             law = self._noise.law
         (self._advance or self._plain)(self._x, grad, self._device.back(matrix), seed, law)
 
-    def _plain(self, x: Any, grad: Any, matrix: Any, seed: int, law: str) -> None:
+    def _plain(self, x: Any, grad: Any, matrix: Any, seed: int, law: Law) -> None:
         generator = self._torch.Generator(device=x.device)
         generator.manual_seed(seed)
         own, its, drawn = len(x), len(grad), matrix.shape[1] - len(x) - len(grad)
@@ -118,16 +120,8 @@ class MatrixRounds:
             after = matrix[:, :own] @ part + matrix[:, own : own + its] @ grad[:, k : k + CHUNK]
             if drawn:
                 noise = self._torch.empty(drawn, part.shape[1], dtype=x.dtype, device=x.device)
-                after += matrix[:, own + its :] @ _drawn(noise, law, generator)
+                after += matrix[:, own + its :] @ law.on_tensors().seeded_by_size(noise, generator)
             part.copy_(after)
-
-
-def _drawn(out: Any, law: str, generator: Any) -> Any:
-    """Unit noise of a law."""
-    if law == "gaussian":
-        return out.normal_(generator=generator)
-    sign = out.new_empty(out.shape).bernoulli_(generator=generator).mul_(2).sub_(1)
-    return out.exponential_(generator=generator).mul_(sign)
 
 
 def _kernel() -> Callable[..., None] | None:

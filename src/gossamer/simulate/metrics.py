@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Diverged, GossamerError
 from gossamer.models import Model, Objective
 from gossamer.records import Population, Table, dense_rows
-from gossamer.simulate.record import LEARNER
+from gossamer.run_record import LEARNER, mean_row
 from gossamer.streams import Stream
 from gossamer.types import Array
 
@@ -42,7 +42,7 @@ class Metrics:
         """The four numbers of every learner; refuses parameters that are no longer finite."""
         wild = ~np.isfinite(theta).all(axis=1)
         if wild.any():
-            raise GossamerError(
+            raise Diverged(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite at round {t}; "
                 "use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
@@ -56,7 +56,7 @@ class Metrics:
 
     @staticmethod
     def mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return _mean(t, learners)
+        return mean_row(t, learners)
 
 
 class Tested:
@@ -89,7 +89,7 @@ class Tested:
     def learners(self, theta: Any, t: int) -> np.recarray[Any, Any]:
         wild = ~(np.array([float(abs(row).max()) for row in theta]) < ASTRAY)
         if wild.any():
-            raise GossamerError(
+            raise Diverged(
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite, or beyond "
                 f"{ASTRAY:g}, at round {t}; use a smaller step, or clip gradients."
             )
@@ -110,7 +110,7 @@ class Tested:
 
     @staticmethod
     def mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return _mean(t, learners, each=("accuracy", "train_accuracy"))
+        return mean_row(t, learners, each=("accuracy", "train_accuracy"))
 
 
 def _lengths(rows: Any) -> Array:
@@ -121,18 +121,3 @@ def _lengths(rows: Any) -> Array:
 
 
 TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
-
-
-def _mean(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()) -> np.recarray[Any, Any]:
-    """One row of a history; what is named in `each` is kept learner by learner as well."""
-    names = learners.dtype.names or ()
-    fields = [("t", "i8"), *((name, "f8") for name in names)]
-    own = [(f"learners_{name}", "f8", (len(learners),)) for name in each]
-    row = np.recarray(1, dtype=np.dtype([*fields, *own]))
-    row.t = t
-    for name in each:
-        row[f"learners_{name}"] = learners[name]
-    for name in names:
-        row[name] = learners[name].mean()
-    row.setflags(write=False)
-    return row

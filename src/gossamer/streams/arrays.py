@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError, Sentence
 from gossamer.records import FeatureBounds, Table, binary_table, dense_table, encode_digits
-from gossamer.streams.stream import OnePass, fingerprint
+from gossamer.streams.stream import OnePass, check_choice, fingerprint
 
-PACKED = "booleans are packed as the records suggest, which one record may change; declare ranges=(0, 1)."
+PACKED = Sentence(
+    "booleans are packed as the records suggest, which one record may change; declare ", Argument("ranges", (0, 1)), "."
+)
 
 
 def from_arrays(
@@ -112,15 +114,14 @@ def _within(X: NDArray[Any], ranges: tuple[ArrayLike, ArrayLike], outside: str) 
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise GossamerError("ranges=(low, high): expected finite numbers with low ≤ high for every feature.")
-    if outside not in ("refuse", "clip"):
-        raise GossamerError(f"outside={outside!r}: expected 'refuse' or 'clip'.")
+    check_choice("outside", outside, "refuse", "clip")
     beyond = (low > X) | (high < X)
     if outside == "refuse" and beyond.any():
         r, c = np.argwhere(beyond)[0]
         raise GossamerError(
             f"record {r} has {X[r, c]:g} in feature {c}, outside the declared range {low[c]:g} to {high[c]:g}: "
-            "correct it, widen the range, or say outside='clip'."
-        )
+            "correct it, widen the range, or say ", Argument("outside", "clip"), ".",
+        )  # fmt: skip
     largest = np.maximum(np.abs(low), np.abs(high))
     bounds = FeatureBounds(float(largest.sum()), float(np.sqrt((largest**2).sum())), float(largest.max()))
     return np.clip(X, low, high), bounds

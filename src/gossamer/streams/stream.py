@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError, Part, Sentence
 from gossamer.records import Batch, Population, Table, features_of, runs
 from gossamer.types import Integers
 
@@ -160,10 +160,13 @@ def pooled(table: Table, pools: Sequence[Integers]) -> Population:
 def check_per_round(per_round: int | Sequence[int], learners: int) -> Integers:
     given = np.asarray(per_round)
     if given.shape not in ((), (learners,)) or given.dtype.kind not in "iu" or (given < 1).any():
-        raise GossamerError(
-            f"per_round={per_round!r}: expected a whole number ≥ 1, or one for each of {learners} learners."
-        )
+        raise BadValue("per_round", per_round, f"expected a whole number ≥ 1, or one for each of {learners} learners")
     return np.broadcast_to(given, (learners,)).astype(np.int64)
+
+
+def check_choice(argument: str, value: str, *known: str) -> None:
+    if value not in known:
+        raise BadValue(argument, value, f"expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
 
 
 def fingerprint(table: Table, order: Sequence[Integers]) -> str:
@@ -175,9 +178,13 @@ def fingerprint(table: Table, order: Sequence[Integers]) -> str:
     return digest.hexdigest()
 
 
-def label_decides(what: str, remedy: str) -> str:
+def label_decides(choice: Argument, *remedy: Part) -> Sentence:
     """Why no privacy can be proved where labels decide who has which record, for `Table.undeclared`."""
-    return f"with {what} a record's label decides whose it is, and with that in which round others are used: {remedy}."
+    why = " a record's label decides whose it is, and with that in which round others are used: "
+    return Sentence("with ", choice, why, *remedy, ".")
+
+
+BY_CLASS = label_decides(Argument("split", "by-class"), "use ", Argument("split", "iid"))
 
 
 def checked_bounds(table: Table) -> Table:
@@ -188,8 +195,8 @@ def checked_bounds(table: Table) -> Table:
     slack = 1 + (table.columns + 16) * 2.0**-52  # a sum of so many numbers is rounded by no more
     norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
     for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
-        found = np.asarray(norm.toarray() if hasattr(norm, "toarray") else norm).ravel()
-        if len(found) and not found.max() <= most * slack:
-            r = int(found.argmax())
-            raise GossamerError(f"record {r} has an {name} of {found[r]:g}, above the declared {most:g}: declare more.")
+        every = np.asarray(norm.toarray() if hasattr(norm, "toarray") else norm).ravel()
+        if len(every) and not every.max() <= most * slack:
+            r = int(every.argmax())
+            raise GossamerError(f"record {r} has an {name} of {every[r]:g}, above the declared {most:g}: declare more.")
     return table

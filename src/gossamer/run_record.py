@@ -1,4 +1,7 @@
-"""What a run leaves behind: the final state, the errors on the way, and all that it takes to run it again or go on."""
+"""What a run leaves behind: the final state, the errors on the way, and all that it takes to run it again or go on.
+
+A simulation makes a run record, and so do parties whose outcomes are collected.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,15 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.report.curves import draw_curves
+from gossamer.privacy.boundary import Budgets, budgets
 from gossamer.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = 1
-HISTORY = np.dtype(
-    [
-        ("t", "i8"),
-        ("tracking_error", "f8"),
-        ("optimality_gap", "f8"),
-        ("consensus_error", "f8"),
-        ("accuracy", "f8"),
-    ]
-)
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
+HISTORY = np.dtype([("t", "i8"), *LEARNER.descr])
 UNBOOKED = "not private: no budget was booked"
 
 
@@ -54,7 +49,8 @@ class Record:
     config    what was run, enough to refuse to go on with anything else
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
-    epsilon   (m, 2): each learner's ε so far and for ever, at the mechanism's δ; None where nothing is claimed
+    epsilon   each learner's ε at the mechanism's δ: record.epsilon.spent so far, record.epsilon.for_ever if the run
+              never ends; None where nothing is claimed
     seal      a digest of all of these, taken when the record is made: a record that was changed since is not resumed.
               It guards against accident and careless editing, such as a round that is set back and would be drawn
               again with fresh noise. It does not guard against an owner who takes a new one. "": it has none
@@ -68,15 +64,16 @@ class Record:
     config: Mapping[str, Any]
     notes: tuple[str, ...]
     claim: str
-    epsilon: Array | None = None
+    epsilon: Budgets | None = None
     seal: str | None = None
 
     def __post_init__(self) -> None:
         arrays = {name: _frozen(array) for name, array in self.state.items()}
         object.__setattr__(self, "state", MappingProxyType(arrays))
-        for name in ("history", "learners", "optimum", "epsilon"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _frozen(getattr(self, name)))
+        for name in ("history", "learners", "optimum"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", _frozen(_with_names(self.epsilon)))
         object.__setattr__(self, "config", frozen_json(self.config))
         if self.epsilon is None and not _is_modest(self.claim):
             object.__setattr__(self, "claim", UNBOOKED)
@@ -111,12 +108,18 @@ class Record:
         digest = hashlib.blake2b(digest_size=16)
         told = [FORMAT, self.t, plain(self.config), list(self.notes), self.claim]
         digest.update(json.dumps(told, sort_keys=True, default=repr).encode())
-        arrays = {"history": self.history, "learners": self.learners, "optimum": self.optimum, "epsilon": self.epsilon}
-        for name, array in sorted((arrays | {f"state.{k}": v for k, v in self.state.items()}).items()):
-            if array is not None:
-                digest.update(repr((name, array.dtype.descr, array.shape)).encode())
-                digest.update(np.ascontiguousarray(array).tobytes())
+        arrays = self._arrays() | {f"state.{k}": v for k, v in self.state.items()}
+        for name, array in sorted(arrays.items()):
+            digest.update(repr((name, array.dtype.descr, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+    def _arrays(self) -> dict[str, Any]:
+        """What is sealed and kept in a file, beside the state; ε as (m, 2) numbers, as version 0.2.0 kept it."""
+        arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
+        if self.epsilon is not None:
+            arrays["epsilon"] = np.column_stack([self.epsilon.spent, self.epsilon.for_ever])
+        return arrays
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
@@ -124,8 +127,8 @@ class Record:
             "format": FORMAT,
             "seal": self.seal,
             "claim": self.claim,
-            "epsilon": None if self.epsilon is None else self.epsilon[:, 0].tolist(),
-            "epsilon_for_ever": None if self.epsilon is None else self.epsilon[:, 1].tolist(),
+            "epsilon": None if self.epsilon is None else self.epsilon.spent.tolist(),
+            "epsilon_for_ever": None if self.epsilon is None else self.epsilon.for_ever.tolist(),
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,
@@ -149,9 +152,7 @@ class Record:
             )
         base = _base(Path(path))
         text = write_json(self.summary()).encode()
-        arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
-        if self.epsilon is not None:
-            arrays["epsilon"] = self.epsilon
+        arrays = self._arrays()
         large = base.with_name(f"{base.name}-{self.t}.safetensors") if self.config.get("tensors") else None
         if large is None:
             arrays |= {f"state.{name}": array for name, array in self.state.items()}
@@ -223,6 +224,8 @@ class Record:
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
+        from gossamer.report.curves import draw_curves  # only now: matplotlib takes long to load
+
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
@@ -276,9 +279,29 @@ def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
     return np.asarray(array).view(np.recarray)
 
 
+def _with_names(epsilon: Any) -> Budgets:
+    """(m, 2) numbers as the two columns that they are; what has columns stays as it is."""
+    return budgets(epsilon["spent"], epsilon["for_ever"]) if epsilon.dtype.names else budgets(*epsilon.T)
+
+
 def _is_modest(claim: object) -> bool:
     """Whether it says, and says first, that nothing is private."""
     return isinstance(claim, str) and claim.startswith("not private: ") and claim.isprintable()
+
+
+def mean_row(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()) -> np.recarray[Any, Any]:
+    """One row of a history: the learners' means. What is named in `each` is kept learner by learner as well."""
+    names = learners.dtype.names or ()
+    fields = [("t", "i8"), *((name, "f8") for name in names)]
+    own = [(f"learners_{name}", "f8", (len(learners),)) for name in each]
+    row = np.recarray(1, dtype=np.dtype([*fields, *own]))
+    row.t = t
+    for name in each:
+        row[f"learners_{name}"] = learners[name]
+    for name in names:
+        row[name] = learners[name].mean()
+    row.setflags(write=False)
+    return row
 
 
 def _frozen(array: Any) -> Any:

@@ -17,9 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.datasets.registry import dataset
+from gossamer.errors import BadValue, GossamerError
 from gossamer.records import FeatureBounds, Table, one_hot_table
-from gossamer.streams.stream import Draws, OnePass, label_decides
+from gossamer.streams.stream import BY_CLASS, Draws, OnePass, check_choice
 from gossamer.types import Array, Integers
 
 SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
@@ -52,6 +53,7 @@ NAMES = [
 OWN_CLASS = 0.9  # by-class: the share of a learner's records that are of its own class
 
 
+@dataset(label="Mushrooms", options=("draw", "split", "rows"), step="1,0.6", noise="1,0.51:0.6")
 def mushrooms(
     learners: int = 10,
     seed: int = 0,
@@ -71,23 +73,18 @@ def mushrooms(
     rows              features 0 and 1, or scaled so that every mushroom has ‖a‖₁ = 1 or ‖a‖₂ = 1
     """
     if not 2 <= learners <= 4062:
-        raise GossamerError(
-            f"mushrooms(learners={learners}): expected 2 to 4062, so that each has mushrooms of its own."
-        )
+        raise BadValue("learners", learners, "expected 2 to 4062, so that each has mushrooms of its own")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise GossamerError(f"mushrooms(seed={seed!r}): expected a whole number from 0 to 2^63 − 1.")
-    if draw not in ("random", "once"):
-        raise GossamerError(f"mushrooms(draw={draw!r}): expected 'random' or 'once'.")
-    if split not in ("iid", "by-class"):
-        raise GossamerError(f"mushrooms(split={split!r}): expected 'iid' or 'by-class'.")
-    if rows not in ("raw", "l1", "l2"):
-        raise GossamerError(f"mushrooms(rows={rows!r}): expected 'raw', 'l1' or 'l2'.")
+        raise BadValue("seed", seed, "expected a whole number from 0 to 2^63 − 1")
+    check_choice("draw", draw, "random", "once")
+    check_choice("split", split, "iid", "by-class")
+    check_choice("rows", rows, "raw", "l1", "l2")
     table = _scaled(load(stalk_root), rows)
     rng = np.random.default_rng(seed)
     description = {"dataset": "mushrooms", "draw": draw, "split": split, "columns": table.columns, "rows": rows}
     if split == "by-class":
         pools = _by_class(table.labels, learners, rng)
-        table = replace(table, undeclared=label_decides("split='by-class'", "use split='iid'"))
+        table = replace(table, undeclared=BY_CLASS)
     elif draw == "once":
         pools = list(rng.permutation(len(table))[: len(table) // learners * learners].reshape(learners, -1))
     else:
@@ -100,7 +97,7 @@ def mushrooms(
 @cache
 def raw() -> NDArray[Any]:
     """(8124, 23) letters as published: the class, e or p, and the categories."""
-    packed = resources.files("gossamer.streams").joinpath("mushrooms.data.xz").read_bytes()
+    packed = resources.files("gossamer.datasets").joinpath("mushrooms.data.xz").read_bytes()
     _, original = lzma.decompress(packed).split(b"\n\n", 1)
     if hashlib.sha256(original).hexdigest() != SHA256:
         raise GossamerError(

@@ -29,10 +29,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import GossamerError
+from gossamer.datasets.registry import dataset
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering
-from gossamer.streams.stream import Draws, OnePass, label_decides
+from gossamer.streams.stream import BY_CLASS, Draws, OnePass, check_choice
 from gossamer.types import Integers
 
 Bytes = NDArray[np.uint8]
@@ -58,9 +59,14 @@ DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="
 Split = Literal["iid", "by-class"]
 Draw = Literal["random", "once"]
 Features = Literal["pixels", "scattering"]
+OPTIONS = ("draw", "split", "per_round", "features")
 POOL = {1: 4, 3: 3}  # places along a side, for grey and coloured images
 
 
+@dataset(
+    label="MNIST", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
+    per_round=40, shape=(1, 28, 28),
+)  # fmt: skip
 def mnist(
     learners: int = 10,
     seed: int = 0,
@@ -85,6 +91,10 @@ def mnist(
     return _stream("mnist", train, test, learners, seed, draw, split, per_round)
 
 
+@dataset(
+    label="CIFAR-10", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
+    per_round=40, shape=(3, 32, 32),
+)  # fmt: skip
 def cifar10(
     learners: int = 10,
     seed: int = 0,
@@ -105,10 +115,9 @@ def cifar10(
 
 def _as(features: Features, train: Table, test: Table, channels: int, side: int, base: Path) -> tuple[Table, Table]:
     """The images as features, where these are asked for; rows of norm 1, whatever the image."""
+    check_choice("features", features, "pixels", "scattering")
     if features == "pixels":
         return train, test
-    if features != "scattering":
-        raise GossamerError(f"features={features!r}: expected 'pixels' or 'scattering'.")
     n = channels * scattering.MAPS * POOL[channels] ** 2 + 1
     one = 1 + 2.0**-20  # norms of float32 features are 1 to 1e-7
     bounds = FeatureBounds(one * math.sqrt(n), one, one)
@@ -134,17 +143,17 @@ def _as(features: Features, train: Table, test: Table, channels: int, side: int,
 def _stream(
     name: str, train: Table, test: Table, learners: int, seed: int, draw: Draw, split: Split, per_round: int
 ) -> Draws | OnePass:
+    check_choice("draw", draw, "random", "once")
+    check_choice("split", split, "iid", "by-class")
     pools = _pools(train.labels.astype(np.int64), learners, split, seed)
     if split == "by-class":
-        train = replace(train, undeclared=label_decides("split='by-class'", "use split='iid'"))
+        train = replace(train, undeclared=BY_CLASS)
     about = {"data": name, "split": split, "draw": draw}
     stream: Draws | OnePass
     if draw == "random":
         stream = Draws(train, pools, seed, per_round, about)
-    elif draw == "once":
-        stream = OnePass(train, pools, per_round, about)
     else:
-        raise GossamerError(f"draw={draw!r}: expected 'random' or 'once'.")
+        stream = OnePass(train, pools, per_round, about)
     stream.test = test
     return stream
 
@@ -152,14 +161,12 @@ def _stream(
 def _pools(labels: Integers, learners: int, split: Split, seed: int) -> list[Integers]:
     """Which images are whose, shuffled."""
     if learners < 2:
-        raise GossamerError(f"learners={learners}: expected at least 2, one alone has nobody to learn with.")
+        raise BadValue("learners", learners, "expected at least 2, one alone has nobody to learn with")
     rng = np.random.default_rng([seed, 77])
     if split == "iid":
         order = rng.permutation(len(labels))
         each = len(labels) // learners
         return [order[i * each : (i + 1) * each] for i in range(learners)]
-    if split != "by-class":
-        raise GossamerError(f"split={split!r}: expected 'iid' or 'by-class'.")
     pools: list[list[Integers]] = [[] for _ in range(learners)]
     for k in range(int(labels.max()) + 1):
         mine = rng.permutation(np.flatnonzero(labels == k))
@@ -167,11 +174,13 @@ def _pools(labels: Integers, learners: int, split: Split, seed: int) -> list[Int
         cuts = (np.cumsum(shares)[:-1] * len(mine)).astype(np.int64)
         for pool, part in zip(pools, np.split(mine, cuts), strict=True):
             pool.append(part)
-    found = [rng.permutation(np.concatenate(pool)) for pool in pools]
-    least = min(len(pool) for pool in found)
-    if least == 0:
-        raise GossamerError(f"split='by-class' with seed={seed} leaves a learner without images: use another seed.")
-    return found
+    shuffled = [rng.permutation(np.concatenate(pool)) for pool in pools]
+    if not all(map(len, shuffled)):
+        raise GossamerError(
+            Argument("split", "by-class"), " with ", Argument("seed", seed), " leaves a learner without images: use "
+            "another seed.",
+        )  # fmt: skip
+    return shuffled
 
 
 def _folder(given: str | Path | None) -> Path:

@@ -1,0 +1,68 @@
+"""Methods by name: how each is built from a step size λ0, and how its noise goes with time.
+
+Exponents are fixed by each paper's own constraints, so that tuning has one number, λ0, for every method. Noise that a
+method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometrically; the others' as in Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.registry import Registry
+from gossamer.schedules import decay
+
+Factory = TypeVar("Factory", bound=Callable[..., Algorithm])
+LAST = 1000  # a new method comes after those of the paper
+
+
+class Method(NamedTuple):
+    """A method as it is named, compared and shown."""
+
+    name: str
+    label: str  # as people call it
+    source: str  # where its equations come from: V verbatim, S a secondary source, M memory; both checked by simulation
+    factory: Callable[..., Algorithm]  # (step, noise=None, *, strict=True)
+    step_exponent: float  # v: steps fall as (t+1)^-v
+    noise_exponent: float  # ς: noise falls as (t+1)^-ς
+    noise_ratio: float  # and by this factor from round to round
+    compared: bool  # whether comparisons have it unless they are told otherwise
+    order: int  # its place in tables
+
+    def build(self, step: float) -> Algorithm:
+        """The method with steps λ0/(t+1)^v, and without noise of its own."""
+        return self.factory(decay(step, self.step_exponent), strict=False)
+
+
+def _adopt(name: str, factory: Callable[..., Algorithm]) -> Method:
+    """A user's function that nobody declared: steps and noise that fall as Algorithm 1's do."""
+    return Method(name, name.partition(":")[2], "own", factory, 0.6, 0.55, 1.0, True, LAST)
+
+
+METHODS: Registry[Method] = Registry("algorithm", "gossamer.algorithms", _adopt, order=lambda method: method.order)
+
+
+def find_method(name: str) -> Method:
+    return METHODS.find(name)
+
+
+def method(
+    *,
+    label: str,
+    source: str,
+    step_exponent: float,
+    noise_exponent: float,
+    noise_ratio: float = 1.0,
+    compared: bool = True,
+    order: int = LAST,
+) -> Callable[[Factory], Factory]:
+    """Declare a function that makes an algorithm: it can then be named in runs, comparisons and parties' files."""
+
+    def declare(factory: Factory) -> Factory:
+        name = factory.__name__
+        about = Method(name, label, source, factory, step_exponent, noise_exponent, noise_ratio, compared, order)
+        METHODS.declare(name, factory, about)
+        return factory
+
+    return declare

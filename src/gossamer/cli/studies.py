@@ -1,0 +1,228 @@
+"""`gossamer compare` and `gossamer frontier`: studies, each in one folder of numbers, pictures and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.algorithms import METHODS
+from gossamer.cli.options import CSV, LINEAR, NETWORKS, takes
+from gossamer.cli.output import check_place, command_line
+from gossamer.cli.watch import counted, undisturbed
+from gossamer.datasets import Dataset
+from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.experiments import compare as figure2
+from gossamer.experiments import features, pictures
+from gossamer.experiments import frontier as privacy_frontier
+from gossamer.experiments.feature_words import list_accuracies, tell_features
+from gossamer.experiments.frontier_words import tell_frontier
+from gossamer.experiments.pages import Page, epsilon_range
+from gossamer.experiments.picture_words import final, tell_pictures
+from gossamer.experiments.picture_words import rank as rank_pictures
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.study import TUNING, Plan, Studied
+from gossamer.experiments.tasks import data_of
+from gossamer.experiments.words import rank, tell_comparison
+from gossamer.setting import full_rounds
+from gossamer.spec import Spec
+from gossamer.spec.description import RIDGE
+from gossamer.spec.languages import names
+from gossamer.spec.rules import dataset_of
+
+SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
+Jobs = typer.Option(None, min=1, help="Processes [default: one for each core].")
+Methods = typer.Option(
+    None,
+    help="Some of the methods, by name: a,b,c [default: all but dsgd_naive, a misuse that is kept as an ablation].",
+)
+
+
+@takes(
+    "dataset", *CSV, *LINEAR, *NETWORKS, "split", "rows", "learners", "graph",
+    helps={"dataset": "Built-in data to compare on: mushrooms, mnist, cifar10 or regression."},
+)  # fmt: skip
+def compare(
+    spec: Spec,
+    methods: str | None = Methods,
+    epsilon: float | None = typer.Option(
+        None,
+        help="ε of every learner over the whole run [default: Algorithm 1's largest under its published settings].",
+    ),
+    regression: bool = typer.Option(False, "--regression", help="The same as the dataset 'regression'."),
+    steps: int | None = typer.Option(
+        None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort; images 30 or 1500]."
+    ),
+    seeds: int | None = typer.Option(
+        None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort; images 1 or 3]."
+    ),
+    jobs: int | None = Jobs,
+    quick: bool = typer.Option(
+        False, "--quick", help="A first look, in about a minute or two, images three on one core."
+    ),
+    full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
+    out: Path = typer.Option(Path("gossamer-compare"), help="Folder; what is there already is not run again."),
+) -> None:
+    """Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.
+
+    \b
+    gossamer compare mushrooms --quick
+    gossamer compare mushrooms --full --split by-class
+    gossamer compare mnist --device cuda --bf16
+    gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 20
+    """
+    _check_effort(quick, full, out)
+    if regression:
+        spec = spec.but(dataset="regression")
+    if spec.data.dataset is None and spec.data.csv is None:
+        raise GossamerError(
+            "what to compare on: give a dataset, such as mushrooms, --csv FILE --target COLUMN, or --regression."
+        )
+    dataset = dataset_of(spec)
+    if dataset is not None and dataset.images:
+        if epsilon is not None or jobs is not None or full:
+            raise GossamerError("--epsilon, --jobs and --full are not for images: leave them out.")
+        _compare_images(spec, methods, steps, seeds, quick, out)
+        return
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise BadValue("epsilon", epsilon, "expected a finite number above 0")
+    chosen = _choose_methods(methods, _compared())
+    problem = _problem(spec, dataset)
+    plan = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
+    with counted("compare") as progress:
+        studied = figure2.compare(problem, Runs(out, jobs, progress), plan, chosen, epsilon)
+    table = Table("method", "step", "λ0", *SHOWN.values(), "ε", box=None, header_style="bold", pad_edge=False)
+    for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
+        errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
+        table.add_row(entry.label, entry.which, f"{entry.step:.3g}", *errors, epsilon_range(entry))
+    _finish(tell_comparison(studied), table, out)
+
+
+def _compare_images(
+    spec: Spec, methods: str | None, steps: int | None, seeds: int | None, quick: bool, out: Path
+) -> None:
+    for setting in ("l2", "clip", "learners", "per_round"):
+        if setting in spec.given():
+            raise GossamerError(Argument(setting), " is not for comparing on images: leave it out.")
+    problem = pictures.picture_problem(spec, quick)
+    data_of(problem)  # refuses here, before any work
+    plan = pictures.shorten(pictures.QUICK if quick else pictures.USUAL, steps, seeds)
+    chosen = _choose_methods(methods, pictures.PAPERS_METHODS)
+    with counted("compare") as progress:
+        runs = Runs(out, 1, progress)  # one device: one run at a time
+        studied = pictures.compare_pictures(problem, runs, plan, chosen)
+    table = Table("method", "step", "λ0", "test", "training", "ε", box=None, header_style="bold", pad_edge=False)
+    for which in ("best", figure2.PUBLISHED, pictures.ONLY_NOISE):
+        for entry in rank_pictures(studied, which):
+            shown = [f"{final(entry, name):.3f}" for name in ("accuracy", "train_accuracy")]
+            table.add_row(escape(entry.label), which, f"{entry.step:.2g}", *shown, epsilon_range(entry))
+    _finish(tell_pictures(studied), table, out)
+
+
+@takes("dataset", "split", "l2", "graph")
+def frontier(
+    spec: Spec,
+    methods: str | None = Methods,
+    jobs: int | None = Jobs,
+    quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
+    full: bool = typer.Option(False, "--full", help="Eleven budgets and five seeds: an hour or more on two cores."),
+    out: Path = typer.Option(Path("gossamer-frontier"), help="Folder; what is there already is not run again."),
+) -> None:
+    """Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.
+
+    \b
+    gossamer frontier mushrooms --quick
+    gossamer frontier mushrooms --methods ldp_gradient_tracking,dsgd
+    gossamer frontier mnist
+    """
+    _check_effort(quick, full, out)
+    dataset = dataset_of(spec)
+    if dataset is not None and dataset.images:
+        if full or "l2" in spec.given() or "graph" in spec.given():
+            raise GossamerError("--l2, --graph and --full are not for images: leave them out.")
+        _trace_images(spec, methods, jobs, quick, out)
+        return
+    effort = privacy_frontier
+    plan = effort.QUICK if quick else effort.FULL if full else effort.USUAL
+    chosen, problem = _choose_methods(methods, _compared()), _problem(spec, dataset)
+    with counted("frontier") as progress:
+        studied = effort.frontier(problem, Runs(out, jobs, progress), plan, chosen)
+    _finish(tell_frontier(studied), None, out)
+
+
+def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path) -> None:
+    plan = features.QUICK if quick else features.USUAL
+    chosen = _choose_methods(methods, features.COMPARED)
+    problem = features.feature_problem(spec.data.dataset or "", spec.data.split)
+    with counted("frontier") as progress:
+        studied = features.study_features(problem, Runs(out, jobs, progress), plan, chosen)
+    _finish(tell_features(studied), _feature_table(studied), out)
+
+
+def _feature_table(studied: Studied) -> Table:
+    table = Table("method", "ε", "images a round", "λ0", "test accuracy", box=None, header_style="bold", pad_edge=False)
+    for entry in studied.entries:
+        values, epsilon = list_accuracies(entry), entry.case.epsilon
+        accuracy = f"{np.mean(values):.3f} ({min(values):.3f}–{max(values):.3f})"
+        budget = "∞" if epsilon is None else f"{epsilon:g}"
+        table.add_row(entry.label, budget, str(entry.choice.per_round), f"{entry.step:g}", accuracy)
+    return table
+
+
+def _check_effort(quick: bool, full: bool, out: Path) -> None:
+    if quick and full:
+        raise GossamerError("--quick and --full: give one of them.")
+    check_place(out / "results.json")
+
+
+def _compared() -> tuple[str, ...]:
+    return tuple(name for name, method in METHODS.entries().items() if method.compared)
+
+
+def _choose_methods(text: str | None, usual: Sequence[str]) -> tuple[str, ...]:
+    """The methods that --methods names; of a user's own as package.module:name."""
+    chosen = tuple(usual) if text is None else tuple(names([text]))
+    known = METHODS.entries()
+    if not chosen or any(name not in known and ":" not in name for name in chosen):
+        raise BadValue("methods", text, f"expected some of {', '.join(known)}")
+    for name in chosen:
+        METHODS.find(name)
+    return chosen
+
+
+def _problem(spec: Spec, dataset: Dataset | None) -> Spec:
+    """What is compared on, with the network and the penalty said; refuses here, before any work."""
+    if dataset is not None and "learners" in spec.given():
+        raise GossamerError(Argument("learners"), " is for ", Argument("csv", "FILE"), ": leave it out.")
+    clip = 1.0 if dataset is not None and dataset.name == "regression" and spec.model.clip is None else spec.model.clip
+    problem = spec.but(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=clip)
+    learners = data_of(problem)[0].learners
+    return problem.but(graph=spec.network.graph or ("paper" if learners == 10 else "random"))
+
+
+def _fit(plan: Plan, problem: Spec, steps: int | None, seeds: int | None) -> Plan:
+    """The plan with as many rounds as are asked for, or as the data fill."""
+    full = full_rounds(data_of(problem)[0])
+    rounds = steps if steps is not None else int(min(plan.steps or full, full))
+    if rounds > full:
+        raise GossamerError(f"--steps {rounds}: the data have {full:g} full rounds; use --steps {full:g} or fewer.")
+    return replace(plan, steps=rounds, seeds=seeds or plan.seeds)
+
+
+def _finish(page: Page, table: Table | None, out: Path) -> None:
+    """Write the page, and say what it says."""
+    with undisturbed():
+        page.write(out, command_line())
+    console = Console()
+    if table is not None:
+        console.print(table)
+    for sentence in page.findings:
+        console.print(escape(sentence), highlight=False)
+    console.print(f"Numbers, pictures and words: {escape(str(out))}", highlight=False)

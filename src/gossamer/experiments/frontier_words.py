@@ -1,0 +1,93 @@
+"""What privacy costs, as a page: who is best at each ε, and from which ε on a kind of noise is useful at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gossamer.algorithms import find_method
+from gossamer.experiments.frontier import KINDS, budget_of, curve
+from gossamer.experiments.pages import Page, problem_of, rounded
+from gossamer.experiments.study import Entry, Studied
+from gossamer.spec.description import DELTA
+
+FIGURES = {
+    "accuracy.png": ("Accuracy against ε", "accuracy", "final accuracy, mean over learners and seeds", 0.0),
+    "gap.png": ("Optimality gap against ε", "optimality_gap", "final excess loss, mean F(θᵢ) − F(θ*)", float("nan")),
+}
+
+
+def tell_frontier(studied: Studied) -> Page:
+    about = f"{_run_on(studied)}. Mean accuracy at the end, by method and kind of noise."
+    rows = list_rows(studied)
+    return Page("What privacy costs", about, rows, list_findings(studied), list_numbers(studied), _draw(studied))
+
+
+def _run_on(studied: Studied) -> str:
+    data = studied.problem.data
+    return f"{data.dataset}, {data.split}, one pass of {studied.plan.steps} rounds"
+
+
+def _kinds(studied: Studied) -> list[str]:
+    return list(dict.fromkeys(e.which for e in studied.entries))
+
+
+def list_numbers(studied: Studied) -> dict[str, Any]:
+    points = [
+        {
+            "method": e.method,
+            "noise": e.which,
+            "epsilon": budget_of(e),
+            "delta": DELTA if e.case.law == "gaussian" else 0.0,
+            "step": e.step,
+            **{name: [rounded(v) for v in e.final(name, float("nan"))] for name in ("accuracy", "optimality_gap")},
+        }
+        for e in studied.entries
+    ]
+    return {
+        "problem": problem_of(studied), "steps": studied.plan.steps, "grid": list(studied.plan.grid), "points": points,
+    }  # fmt: skip
+
+
+def list_rows(studied: Studied) -> list[list[str]]:
+    """Mean accuracy by method and kind of noise, one column for each ε; the header first."""
+    rows = [["method", "noise", *(f"ε = {e:g}" for e in sorted({budget_of(e) for e in studied.entries}))]]
+    for method in studied.methods():
+        for kind in KINDS:
+            x, values = curve(studied, method, kind, "accuracy", float("nan"))
+            if len(x):
+                cells = [f"{v:.3f}" if np.isfinite(v) else "–" for v in values.mean(axis=0)]
+                rows.append([find_method(method).label, kind, *cells])
+    return rows
+
+
+def list_findings(studied: Studied) -> list[str]:
+    """For every kind of noise, who is best at each ε; and from which ε on a kind is useful at all."""
+    said = []
+    for kind in _kinds(studied):
+        for epsilon in sorted({budget_of(e) for e in studied.entries}):
+            cell = [e for e in studied.entries if (e.which, e.case.epsilon) == (kind, epsilon)]
+            best = max(cell, key=_accuracy)
+            start = next((run["accuracy"][0] for e in cell for run in e.runs if not run["diverged"]), 0.0)
+            better = _accuracy(best) > start
+            who = f"best is {best.label}, {_accuracy(best):.3f}" if better else "no method beats its start"
+            said.append(f"{kind}, ε = {epsilon:g}: {who} (θ = 0 has {start:.3f}).")
+    return said
+
+
+def _accuracy(entry: Entry) -> float:
+    return float(np.mean(entry.final("accuracy", 0.0)))
+
+
+def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
+    from gossamer.report.frontier import draw_frontier
+
+    figures = {}
+    for file, (shows, name, label, worst) in FIGURES.items():
+        panels = {
+            kind: {find_method(m).label: curve(studied, m, kind, name, worst) for m in studied.methods()}
+            for kind in _kinds(studied)
+        }
+        figures[file] = shows, draw_frontier(panels, _run_on(studied), label=label, log=name != "accuracy")
+    return figures

@@ -1,0 +1,115 @@
+"""How a study is told: one writer of its page and numbers, and the words that all studies share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossamer.experiments.study import Entry, Studied
+from gossamer.experiments.tasks import Result
+from gossamer.files import replace_file
+from gossamer.run_record import plain
+from gossamer.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a reader of a study gets."""
+
+    title: str
+    about: str  # how it was run, in a paragraph
+    rows: list[list[str]]  # a table, its header first
+    findings: list[str] = field(default_factory=list)  # sentences that can be checked against the table
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # for results.json
+    figures: Mapping[str, tuple[str, Figure]] = field(default_factory=dict)  # by file: what it shows, and the picture
+
+    def markdown(self, command: str) -> str:
+        pictures = [line for file, (shows, _) in self.figures.items() for line in (f"![{shows}]({file})", "")]
+        lines = [f"# {self.title}", "", f"    {command}        # version {__version__}", "", self.about, "", *pictures]
+        head, *body = self.rows
+        lines += [_row(head), "|" + "---|" * len(head), *map(_row, body), ""]
+        if self.findings:
+            lines += ["What was found:", "", *(f"- {sentence}" for sentence in self.findings), ""]
+        return "\n".join(lines)
+
+    def write(self, folder: Path, command: str) -> None:
+        """results.json, README.md and the pictures, each whole or not at all."""
+        from gossamer.report.files import save_picture
+
+        numbers = {"version": __version__, "command": command, **self.numbers}
+        replace_file(folder / "results.json", (json.dumps(plain(numbers)) + "\n").encode())
+        replace_file(folder / "README.md", self.markdown(command).encode())
+        for file, (_, figure) in self.figures.items():
+            save_picture(figure, folder / file)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def problem_of(studied: Studied) -> dict[str, Any]:
+    """What a study was run on, as plain values."""
+    spec = studied.problem
+    data, csv = spec.data, {name: value for name, value in spec.given().items() if spec.data.csv is not None}
+    return {
+        "data": "csv" if data.csv else data.dataset, "split": data.split, "rows": data.rows,
+        "draw": data.draw or "random", "graph": spec.network.graph, "l2": spec.model.l2, "clip": spec.model.clip,
+        "csv": csv,
+    }  # fmt: skip
+
+
+def compact(run: Result, names: Sequence[str], digits: int) -> dict[str, Any]:
+    """What a reader needs of a run, to so many digits."""
+    kept = {name: run[name] for name in ("seed", "diverged", "why") if name in run}
+    for name in ("noise", "epsilon", "t", *names):
+        if name in run:
+            kept[name] = run[name] if name == "t" else [rounded(value, digits) for value in run[name]]
+    return kept
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None
+
+
+def spread(values: Sequence[float], *, quantiles: tuple[float, float]) -> str:
+    """A mean, and in brackets the range between two quantiles of the seeds."""
+    if not all(math.isfinite(v) for v in values):
+        return "diverged"
+    low, high = np.quantile(values, quantiles)
+    return f"{np.mean(values):.3g} ({low:.3g}–{high:.3g})"
+
+
+def write_epsilon(value: float) -> str:
+    """An ε as people write it: 0.5, 8, 632, 454,300, 1.89e+11."""
+    if value >= 1e7:
+        return f"{value:.3g}"
+    return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def epsilon_range(entry: Entry) -> str:
+    """What a case costs its learners, least to most."""
+    known = [e for run in entry.runs for e in run.get("epsilon", [])]
+    if not known or None in known:
+        return "∞"
+    low, high = min(known), max(known)
+    return write_epsilon(high) if high - low < 1e-3 * high else f"{write_epsilon(low)} to {write_epsilon(high)}"
+
+
+def say_who_diverged(entries: Sequence[Entry]) -> list[str]:
+    wild = sorted({e.label for e in entries if e.diverged})
+    return [f"Diverged on at least one seed: {', '.join(wild)}."] if wild else []
+
+
+def sort_entries(studied: Studied, ranked: Sequence[Entry]) -> list[Entry]:
+    """Methods in the order of their ranks, each with its best first."""
+    order = {e.method: k for k, e in enumerate(ranked)}
+    return sorted(studied.entries, key=lambda e: (order.get(e.method, 99), e.which != "best", e.which))

@@ -1,0 +1,197 @@
+"""One study: cases × a grid × seeds. What is tuned is chosen on other seeds than those reported, by one rule for all.
+
+A case is a method at a budget. At every choice of the grid its noise is found anew, so that each learner's ε over the
+whole run is the case's *by that method's own recursion*. The choice with the best mean score on the tuning seeds is run
+on the seeds that are reported. Exponents are fixed within each paper's constraints, in the method's own declaration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossamer.algorithms import find_method
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.tasks import Result, Task
+from gossamer.spec import Spec
+
+TUNING = 1000  # the first tuning seed; evaluation counts from 0
+OURS = "ldp_gradient_tracking"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much work a study is.
+
+    steps          rounds; None: as many full ones as the data have
+    grid           of λ0
+    tuning_rounds  that tuning runs, of which ε is spent over all; None: all
+    epsilons       the budgets, where a study has several; None: no noise
+    per_round      records a round, where that is tuned as well
+    """
+
+    steps: int | None
+    seeds: int
+    grid: tuple[float, ...]
+    tuning_seeds: int = 1
+    tuning_rounds: int | None = None
+    evaluations: int = 40
+    epsilons: tuple[float | None, ...] = ()
+    per_round: tuple[int | None, ...] = (None,)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method at a budget; `which` says how its step was chosen, or that step or noise are the published ones."""
+
+    method: str
+    epsilon: float | None  # of every learner; None: no noise, or the published one
+    which: str = "best"
+    published: float | None = None  # the first scale of the paper's own noise
+    law: str = "laplace"
+    where: str = "messages"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is tuned."""
+
+    step: float  # λ0
+    per_round: int | None = None  # None: as the problem says
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case with what was chosen for it, over the seeds that are reported."""
+
+    case: Case
+    choice: Choice
+    runs: list[Result]
+
+    @property
+    def method(self) -> str:
+        return self.case.method
+
+    @property
+    def which(self) -> str:
+        return self.case.which
+
+    @property
+    def step(self) -> float:
+        return self.choice.step
+
+    @property
+    def label(self) -> str:
+        return find_method(self.case.method).label
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a seed did."""
+        return any(run["diverged"] for run in self.runs)
+
+    def final(self, name: str, worst: float = math.inf) -> list[float]:
+        """A quantity at the end of every seed's run, `worst` where it diverged."""
+        return [worst if run["diverged"] else run[name][-1] for run in self.runs]
+
+    def curve(self, name: str) -> tuple[Any, Any] | None:
+        """(t, one row for each seed), or None where a seed diverged."""
+        if self.diverged:
+            return None
+        return np.array(self.runs[0]["t"]), np.array([run[name] for run in self.runs])
+
+
+@dataclass(frozen=True)
+class Studied:
+    """What a study found."""
+
+    problem: Spec
+    plan: Plan
+    entries: list[Entry]
+    tried: dict[Case, dict[Choice, list[float]]]  # the scores on the tuning seeds; less is better
+    epsilon: float = math.nan  # of every case, where they share one
+
+    def entry(self, method: str, which: str) -> Entry | None:
+        return next((e for e in self.entries if e.method == method and e.which == which), None)
+
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(e.method for e in self.entries))
+
+
+Tried = dict[Case, dict[Choice, list[Result]]]
+
+
+class Study:
+    """Runs cases on a problem; `score` of a run is less where it is better, `vary` fits the problem to a case."""
+
+    def __init__(
+        self,
+        problem: Spec,
+        plan: Plan,
+        runs: Runs,
+        score: Callable[[Result], float],
+        vary: Callable[[Spec, Case], Spec] = lambda problem, case: problem,
+    ) -> None:
+        self.problem, self.plan, self._runs = problem, plan, runs
+        self._score, self._vary = score, vary
+
+    def task(self, case: Case, choice: Choice, seed: int, tuning: bool = False) -> Task:
+        exponent = find_method(case.method).step_exponent
+        settings: dict[str, Any] = {
+            "algorithm": case.method,
+            "step": f"{choice.step!r},{exponent!r}",
+            "epsilon": None if case.epsilon is None else repr(case.epsilon),
+            "law": case.law,
+            "where": case.where,
+            "steps": self.plan.steps,
+            "seed": seed,
+        }
+        settings |= {"per_round": choice.per_round} if choice.per_round is not None else {}
+        rounds = self.plan.tuning_rounds if tuning else None
+        evaluations = 1 if rounds is not None else self.plan.evaluations
+        return Task(self._vary(self.problem, case).but(**settings), case.published, rounds, evaluations)
+
+    def choices(self) -> list[Choice]:
+        return [Choice(step, n) for n in self.plan.per_round for step in self.plan.grid]
+
+    def tune(self, cases: Sequence[Case]) -> Tried:
+        """Every case at every choice, on the tuning seeds."""
+        seeds = [TUNING + k for k in range(self.plan.tuning_seeds)]
+        # All runs on one reading of the data stand together: a worker reads it once.
+        keys = [(case, choice, seed) for seed in seeds for choice in self.choices() for case in cases]
+        results = dict(zip(keys, self._runs(self.task(*key, tuning=True) for key in keys), strict=True))
+        return {c: {choice: [results[c, choice, seed] for seed in seeds] for choice in self.choices()} for c in cases}
+
+    def best(self, tried: dict[Choice, list[Result]]) -> Choice:
+        """The choice with the least mean score."""
+        return min(tried, key=lambda choice: float(np.mean([self._score(run) for run in tried[choice]])))
+
+    def evaluate(self, wanted: Iterable[tuple[Case, Choice]]) -> list[Entry]:
+        """The chosen ones on the seeds that are reported, seed by seed: what a stopped study has is of use."""
+        pairs, seeds = list(wanted), range(self.plan.seeds)
+        results = self._runs(self.task(case, choice, seed) for seed in seeds for case, choice in pairs)
+        return [Entry(case, choice, results[k :: len(pairs)]) for k, (case, choice) in enumerate(pairs)]
+
+    def report(self, entries: list[Entry], tried: Tried, epsilon: float = math.nan) -> Studied:
+        scores = {
+            c: {choice: [self._score(run) for run in runs] for choice, runs in by.items()} for c, by in tried.items()
+        }
+        return Studied(self.problem, self.plan, entries, scores, epsilon)
+
+    def run(self, cases: Sequence[Case]) -> Studied:
+        """Tune every case, and report each at its best."""
+        tried = self.tune(cases)
+        return self.report(self.evaluate((case, self.best(tried[case])) for case in cases), tried)
+
+
+def least(name: str) -> Callable[[Result], float]:
+    """The score that wants a quantity small at the end; ∞ where the run diverged."""
+    return lambda run: math.inf if run["diverged"] else float(run[name][-1])
+
+
+def most(name: str) -> Callable[[Result], float]:
+    """The score that wants a quantity large at the end."""
+    return lambda run: math.inf if run["diverged"] else -float(run[name][-1])

@@ -1,0 +1,125 @@
+"""Models by name: what a description of a run says, made into the model that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from gossamer.errors import BadValue
+from gossamer.models.bounds import Clip
+from gossamer.registry import Registry
+
+
+class Wanted(NamedTuple):
+    """What a model is made from."""
+
+    l2: float
+    clip: Clip | None
+    outputs: int  # classes of the labels
+    shape: tuple[int, ...]  # of a record: (columns,), or of an image (channels, height, width)
+    norm: str = "batch"
+    stem: str = "imagenet"
+    device: str = "cpu"
+    amp: bool = False
+
+
+class Kind(NamedTuple):
+    """A kind of model."""
+
+    name: str
+    make: Callable[[Wanted], Any]
+    options: tuple[str, ...] = ()  # the settings that it takes beside l2 and clip
+    quantity: bool = False  # its labels are numbers, not classes
+    images: bool = False  # its records are images
+    classes_at_most: int | None = None
+
+
+Make = TypeVar("Make", bound=Callable[..., Any])
+
+
+def _adopt(name: str, make: Callable[[Wanted], Any]) -> Kind:
+    return Kind(name, make)
+
+
+MODELS: Registry[Kind] = Registry("model", "gossamer.models", _adopt, heavy=("torch", "trial", "images"))
+
+
+def model(
+    name: str,
+    *,
+    options: tuple[str, ...] = (),
+    quantity: bool = False,
+    images: bool = False,
+    classes_at_most: int | None = None,
+) -> Callable[[Make], Make]:
+    """Declare a function that makes a model of what is wanted: it can then be named wherever a model can."""
+
+    def declare(make: Make) -> Make:
+        MODELS.declare(name, make, Kind(name, make, options, quantity, images, classes_at_most))
+        return make
+
+    return declare
+
+
+@model("logistic", classes_at_most=2)
+def make_logistic(wanted: Wanted) -> Any:
+    from gossamer.models.linear import LogisticRegression
+
+    return LogisticRegression(wanted.l2, wanted.clip)
+
+
+@model("softmax")
+def make_softmax(wanted: Wanted) -> Any:
+    from gossamer.models.linear import SoftmaxRegression
+
+    return SoftmaxRegression(wanted.outputs, wanted.l2, wanted.clip)
+
+
+@model("ridge", quantity=True)
+def make_ridge(wanted: Wanted) -> Any:
+    from gossamer.models.linear import RidgeRegression
+
+    return RidgeRegression(wanted.l2, wanted.clip)
+
+
+@model("resnet18", options=("clip_per", "norm", "stem", "device", "bf16"), images=True)
+def make_resnet18(wanted: Wanted) -> Any:
+    return _network(wanted, "resnet18", f"ResNet-18, {wanted.norm} norm, {wanted.stem} stem")
+
+
+@model("cnn", options=("clip_per", "device", "bf16"), images=True)
+def make_cnn(wanted: Wanted) -> Any:
+    return _network(wanted, "cnn", "small CNN")
+
+
+def _network(wanted: Wanted, kind: str, name: str) -> Any:
+    """A network of ours as a model; torch is an extra, and takes seconds to import."""
+    _check_device(wanted.device)
+    from gossamer.models import images
+    from gossamer.models.torch import NeuralNetwork
+
+    channels, side = wanted.shape[:2]
+
+    def build() -> Any:
+        if kind == "cnn":
+            return images.small_cnn(wanted.outputs, channels, side)
+        return images.resnet18(wanted.outputs, channels, wanted.norm, wanted.stem)  # type: ignore[arg-type]
+
+    return NeuralNetwork(
+        build, shape=wanted.shape, clip=wanted.clip, l2=wanted.l2, device=wanted.device, amp=wanted.amp, name=name
+    )
+
+
+def _check_device(device: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        raise BadValue(
+            "model", "a neural network", "it needs torch", "install the extra, pip install 'gossamer-learning[nn]'"
+        ) from None
+    try:
+        known = torch.device(device).type in ("cpu", "cuda")
+    except RuntimeError:
+        known = False
+    if not known:
+        raise BadValue("device", device, "expected cpu, cuda, or one such as cuda:1")

@@ -1,0 +1,65 @@
+"""A learner's log: log.jsonl for programs, and the same in words on standard error.
+
+It quotes no record, except where a learner ended because it could not read one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from gossamer.errors import GossamerError
+
+log = logging.getLogger("gossamer.peers")
+BUILT_IN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time, level, event, and whatever it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in vars(record).items() if name not in BUILT_IN}
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        said = {"time": when, "level": record.levelname.lower(), "event": record.getMessage(), **extra}
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False, default=str)
+
+
+class Words(logging.Formatter):
+    """The same for a person."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in vars(record).items() if name not in BUILT_IN}
+        about = " ".join(f"{name}={value}" for name, value in extra.items())
+        said = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {about}".rstrip()
+        return "".join(letter if letter.isprintable() else "?" for letter in said)  # some of it others have said
+
+
+def log_to(path: Path, quiet: bool) -> None:
+    """Log to a file, and, unless it shall be quiet, in words to standard error."""
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        file = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be written ({error.strerror}): free the place, and start again.") from None
+    file.setFormatter(JsonLines())
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(Words())
+    stop_logging()
+    log.handlers = [file] if quiet else [file, shown]
+
+
+def stop_logging() -> None:
+    for handler in log.handlers:
+        handler.close()
+    log.handlers = []
+
+
+def is_worth_saying(times: int) -> bool:
+    """The first time, the second, the fourth, …: nobody fills a disk with what is said about him."""
+    return times & (times - 1) == 0

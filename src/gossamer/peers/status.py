@@ -1,0 +1,112 @@
+"""What a learner's owner sees of it: status.json in its folder, written every second, and for the owner alone.
+
+Beside what /metrics shows it has errors on own records, which are not noised.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.files import replace_file
+from gossamer.models import Model, Objective
+from gossamer.peers.config import Plan
+from gossamer.peers.feed import Records
+from gossamer.peers.folders import learners_in
+from gossamer.peers.journal import Journal
+from gossamer.peers.node import Node
+from gossamer.privacy import PrivateBoundary, Unproved
+from gossamer.records import Population
+
+EVERY = 1.0  # seconds
+SAMPLE = 2000  # own records on which the owner sees errors
+NAME = "status.json"
+
+
+class Status:
+    """Where one learner is; `node` is there from the moment that it has its first records."""
+
+    def __init__(
+        self, plan: Plan, model: Model, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
+    ) -> None:
+        self.plan, self.journal = plan, journal
+        self._model, self._boundary, self._feed = model, boundary, feed
+        self.node: Node | None = None
+        self.state = "starting"
+        self.errors: dict[str, float] = {}  # as last written
+        self._spent_at, self._spent = -2, (0.0, 0.0)
+
+    def budget(self) -> tuple[float, float] | None:
+        """ε so far and for ever, worked out once a round; None where nothing is claimed."""
+        if not isinstance(self._boundary, PrivateBoundary):
+            return None
+        round_ = -1 if self.node is None else self.node.party.round
+        if self._spent_at != round_:
+            so_far, for_ever = self._boundary.budget()[0]
+            self._spent_at, self._spent = round_, (float(so_far), float(for_ever))
+        return self._spent
+
+    def write(self, state: str | None = None) -> None:
+        """`state` where the learner does something of its own; otherwise it is seen from its node."""
+        about: dict[str, Any] = {
+            "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
+            "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
+            "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
+        }  # fmt: skip
+        self.state = state or self.state
+        if self.node is not None:
+            about |= self._progress(self.node, state)
+        write_status(self.plan.folder, about | {"state": self.state})
+
+    def _progress(self, node: Node, state: str | None) -> dict[str, Any]:
+        party = node.party
+        waits_for = [] if state or node.done or node.waiting < EVERY else party.awaited()
+        if state is None:
+            starved = "waiting for records" if party.starved else "running"
+            self.state = "delivering" if party.finished else "waiting" if waits_for else starved
+        self.errors = self._own_errors(party.state.theta)
+        return {
+            "round": party.round, "waits_for": waits_for, "waits": round(node.waiting, 1),
+            "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
+            "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
+        }  # fmt: skip
+
+    def _own_errors(self, theta: Any) -> dict[str, float]:
+        """Loss and score on some of the own records: for the owner alone."""
+        X, y = self._feed.newest(SAMPLE)
+        if not len(y):
+            return {}
+        people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))
+        values, quality = Objective(self._model, people).evaluate(theta)
+        return {"loss": float(values[0]), self._model.score: float(quality[0])}
+
+
+def write_failure(plan: Plan, why: str) -> None:
+    about = {"learner": plan.learner, "pid": os.getpid(), "state": "failed", "why": why, "updated": time.time()}
+    write_status(plan.folder, about)
+
+
+def write_status(place: Path, about: Mapping[str, Any]) -> None:
+    """Replace the status file in a party's folder."""
+    replace_file(place / NAME, (json.dumps(about) + "\n").encode())
+
+
+def read_status(place: Path) -> dict[str, Any] | None:
+    """The status file in a party's folder; None if it is missing or not a JSON object."""
+    try:
+        about = json.loads((place / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about if isinstance(about, dict) else None
+
+
+def read_statuses(folder: Path) -> list[dict[str, Any]]:
+    """What every learner of a run's folder, or the one of a party's folder, has last said of itself."""
+    places = [folder] if (folder / "party.toml").exists() else learners_in(folder)
+    return [{"folder": place.name, **(read_status(place) or {"state": "not started"})} for place in places]

@@ -1,0 +1,80 @@
+"""Things by name: those of one of our packages, each declared in its own file, and a user's own.
+
+A package's modules are imported when a name is first asked for, so that a new one is one new file and no list of names
+has to be kept. A user's own is `package.module:name`, found from the folder where the command is run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Collection
+from typing import Any, Generic, TypeVar
+
+from gossamer.errors import BadValue
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """`argument` is what users call the thing; `adopt` makes an entry of an object that nobody has declared.
+
+    Modules in `heavy` declare nothing, and are not imported to look for names. `order` sorts what is listed.
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        package: str,
+        adopt: Callable[[str, Any], Entry],
+        *,
+        heavy: Collection[str] = (),
+        order: Callable[[Entry], int] = lambda entry: 0,
+    ) -> None:
+        self._argument, self._package, self._adopt = argument, package, adopt
+        self._heavy, self._order = heavy, order
+        self._entries: dict[str, Entry] = {}
+        self._objects: dict[int, Entry] = {}  # by identity of what was declared
+        self._complete = False
+
+    def declare(self, name: str, made: object, entry: Entry) -> None:
+        self._entries[name] = entry
+        self._objects[id(made)] = entry
+
+    def entries(self) -> dict[str, Entry]:
+        """All that the package declares, by name."""
+        if not self._complete:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__):
+                if module.name not in self._heavy:
+                    importlib.import_module(f"{self._package}.{module.name}")
+            self._complete = True
+        return dict(sorted(self._entries.items(), key=lambda pair: self._order(pair[1])))
+
+    def find(self, name: str) -> Entry:
+        """The entry of a name; a user's own by package.module:name."""
+        if ":" in name:
+            return self._own(name)
+        known = self.entries()
+        if name not in known:
+            close = difflib.get_close_matches(name, list(known), n=1)
+            remedy = f"did you mean {close[0]}?" if close else "or package.module:name of your own"
+            raise BadValue(self._argument, name, f"it is not one of {', '.join(known)}", remedy)
+        return known[name]
+
+    def _own(self, name: str) -> Entry:
+        module_name, _, attribute = name.partition(":")
+        here = os.getcwd()
+        sys.path.insert(0, here)
+        try:
+            made = getattr(importlib.import_module(module_name), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise BadValue(
+                self._argument, name, f"it cannot be imported ({error})", "give package.module:name"
+            ) from None
+        finally:
+            sys.path.remove(here)
+        return self._objects.get(id(made)) or self._adopt(name, made)

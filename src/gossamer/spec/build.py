@@ -1,0 +1,193 @@
+"""From a description to the parts of a run: what there is to learn from, what is learnt, who talks to whom, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gossamer.algorithms import Algorithm, find_method
+from gossamer.datasets import Dataset
+from gossamer.errors import Argument, GossamerError, Sentence
+from gossamer.models import Clip, Model
+from gossamer.models.registry import Wanted
+from gossamer.networks import Network, is_named, read_network
+from gossamer.privacy import Mechanism
+from gossamer.privacy.laws import law_named
+from gossamer.privacy.mechanisms import MECHANISMS
+from gossamer.setting import full_rounds, refuse_more_rounds
+from gossamer.spec.description import STEPS, Spec
+from gossamer.spec.languages import (
+    budgets,
+    class_names,
+    column_categories,
+    column_ranges,
+    names,
+    noise_schedule,
+    rounds,
+    step_schedule,
+)
+from gossamer.spec.rules import (
+    Learnt,
+    check_privacy,
+    dataset_of,
+    decide_gradient_and_draw,
+    delta_of,
+    is_published,
+    learnt_by,
+    noise_of,
+    ridge_of,
+    step_of,
+)
+from gossamer.streams import Stream, from_csv
+
+
+class Parts(NamedTuple):
+    """A run that is ready to start, with all that can be checked checked."""
+
+    spec: Spec  # with what the rules decided
+    stream: Stream
+    model: Model
+    network: Network
+    algorithm: Algorithm
+    mechanism: Mechanism | None  # None: nothing is claimed
+    steps: int
+    said: list[Sentence]  # sentences about what was decided that nobody had said
+
+
+def build(spec: Spec) -> Parts:
+    """The parts of a run; refuses a description that contradicts itself, or says what nothing would use."""
+    check_privacy(spec)
+    dataset = dataset_of(spec)
+    spec, said = decide_gradient_and_draw(spec, dataset)
+    stream, model, network = build_data(spec, dataset)
+    algorithm = build_algorithm(spec, dataset, network.m)
+    mechanism = build_mechanism(spec, network.m) if spec.private else None
+    if spec.private:
+        refuse_unbounded(model)
+    steps, why = _steps(spec, dataset, stream)
+    return Parts(spec, stream, model, network, algorithm, mechanism, steps, said + why)
+
+
+def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Network]:
+    """What there is to learn from, what is learnt, and who talks to whom."""
+    learnt = learnt_by(spec, dataset)
+    learners = spec.network.learners or _learners_of(spec.network.graph)
+    stream = build_stream(spec, dataset, learnt, learners)
+    if spec.network.learners is not None and stream.learners != spec.network.learners:
+        raise GossamerError(
+            Argument("split_by", spec.data.split_by), f" names {stream.learners} learners and ",
+            Argument("learners"), f" is {spec.network.learners}: leave ", Argument("learners"), " out.",
+        )  # fmt: skip
+    shape = dataset.shape if dataset is not None and learnt.kind.images else None
+    model = build_model(spec, learnt, shape or (stream.table.columns,))
+    return stream, model, build_network(spec, stream.learners)
+
+
+def _learners_of(graph: str | None) -> int:
+    """As many as a network from a file has, or the paper's ten."""
+    return 10 if graph is None or is_named(graph) else read_network(graph).m
+
+
+def build_network(spec: Spec, learners: int) -> Network:
+    return read_network(spec.network.graph or ("paper" if learners == 10 else "random"), learners)
+
+
+def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: int) -> Any:
+    if dataset is None:
+        return from_csv(**csv_arguments(spec, learnt, learners))
+    flat = spec.flat() | {"per_round": spec.data.per_round or dataset.per_round}
+    stream = dataset.read(
+        learners, spec.length.seed, **{name: flat[name] for name in dataset.options if name != "tested"}
+    )
+    if spec.data.tested is not None and stream.test is not None:
+        few = slice(spec.data.tested)
+        stream.test = replace(stream.test, rows=stream.test.rows[few], labels=stream.test.labels[few])
+    return stream
+
+
+def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any]:
+    """What from_csv is given."""
+    data = spec.data
+    return {
+        "path": data.csv,
+        "target": data.target,
+        "learners": learners,
+        "split_by": data.split_by,
+        "per_round": data.per_round or 1,
+        "categorical": names(data.categorical),
+        "categories": column_categories(data.categories),
+        "classes": class_names(data.classes),
+        "drop": names(data.drop),
+        "ranges": column_ranges(data.range),
+        "regression": learnt.kind.quantity,
+    }
+
+
+def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
+    """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise."""
+    norm = spec.model.norm or "batch"
+    mixes = "norm" in learnt.kind.options and norm == "batch"
+    if mixes and spec.data.per_round == 1:
+        raise GossamerError(
+            Argument("per_round", 1), " with BatchNorm, which needs two images or more: use ",
+            Argument("norm", "group"), ", or more.",
+        )  # fmt: skip
+    per: Any = spec.model.clip_per or ("round" if mixes else "record")
+    clip = None if spec.model.clip is None else Clip(law_named(spec.privacy.law).norm, spec.model.clip, per)
+    stem = spec.model.stem or "imagenet"
+    return learnt.kind.make(
+        Wanted(ridge_of(spec, learnt.kind), clip, learnt.outputs, shape, norm, stem, spec.model.device, spec.model.bf16)
+    )
+
+
+def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algorithm:
+    """The method with its step size and, where nothing is claimed, the scales of seeded noise."""
+    return find_method(spec.algorithm.algorithm).factory(
+        step_schedule(step_of(spec, dataset)),
+        noise=None if spec.private else noise_schedule(noise_of(spec, dataset), learners),
+        strict=spec.algorithm.strict and not is_published(spec),
+    )
+
+
+def build_mechanism(spec: Spec, learners: int, horizon: float | None = None) -> Mechanism:
+    """Exact noise for the budgets that are asked for, over `horizon` rounds, or as many as the description says."""
+    assert spec.privacy.epsilon is not None
+    if horizon is None and spec.privacy.horizon is not None:
+        horizon = rounds(spec.privacy.horizon)
+    each = budgets(spec.privacy.epsilon, learners)
+    given: dict[str, Any] = {"where": spec.privacy.where, "horizon": horizon}
+    return MECHANISMS[spec.privacy.law].for_budget(each, **given, **_delta(spec))
+
+
+def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
+    """Exact noise of stated scales."""
+    where: Any = spec.privacy.where
+    return MECHANISMS[spec.privacy.law](scale, where, **_delta(spec))
+
+
+def _delta(spec: Spec) -> dict[str, float]:
+    return {"delta": delta_of(spec)} if law_named(spec.privacy.law).needs_delta else {}
+
+
+def refuse_unbounded(model: Model) -> None:
+    """A budget needs gradients that something bounds; here the remedy is a setting."""
+    if model.clip is None and not model.bounded:
+        raise GossamerError(
+            f"nothing bounds the gradient of {model}, so no privacy can be proved: give ", Argument("clip", "C"),
+            ", such as ", Argument("clip", 1), ".",
+        )  # fmt: skip
+
+
+def _steps(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, list[Sentence]]:
+    """How many rounds, and a sentence where the data decide it."""
+    steps = spec.length.steps
+    if steps is not None:
+        if spec.private:
+            refuse_more_rounds("steps", steps, stream)
+        return steps, []
+    full, usual = full_rounds(stream), STEPS if dataset is None else dataset.steps
+    if full >= usual or not (spec.private or spec.algorithm.gradient == "latest"):
+        return usual, []
+    why = Sentence(f"{full:g} rounds, as many full ones as the data have; ", Argument("steps"), " asks for fewer.")
+    return int(full), [why]

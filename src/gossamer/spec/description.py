@@ -1,0 +1,199 @@
+"""One description of a run: data, network, algorithm, model, privacy and length.
+
+Everything that a run depends on is here, as plain values that can be compared, hashed, stored and sent to a worker.
+The command's options, a TOML file, the settings kept in a run's folder, a party's file and the keys under which a study
+keeps its runs are views of it. `None` means: decided by a rule (gossamer.spec.rules), which may look at declarations
+and never at records.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gossamer.spec.fields import Setting, check_all, check_names, setting, settings_in
+
+RIDGE, DELTA = 1e-2, 1e-5
+OWN_STEP, STEPS = "1,0.8", 2000
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which records there are, who has them, and how they arrive."""
+
+    dataset: str | None = setting(
+        help="Built-in data: mushrooms, mnist, cifar10 or regression; or package.module:name."
+    )
+    csv: str | None = setting(help="Your own CSV file instead; needs --target.")
+    target: str | None = setting(help="The CSV column to predict.")
+    split_by: str | None = setting(
+        help="A CSV column: one learner per value, in sorted order [default: records in turn]."
+    )
+    categorical: tuple[str, ...] = setting((), help="CSV columns that hold categories: a,b,c; may be repeated.")
+    categories: tuple[str, ...] = setting(
+        (), help="What a column of categories may hold, in quotes: 'ward=a|b|c'; may be repeated."
+    )
+    classes: str | None = setting(help="What --target may hold, as classes: 0,1.")
+    drop: tuple[str, ...] = setting((), help="CSV columns to leave out: a,b,c; may be repeated.")
+    range: tuple[str, ...] = setting((), help="What CSV columns may hold: age=0:120,dose=0:5.")
+    per_round: int | None = setting(
+        help="Records that arrive at each learner in a round [default: 1 of a CSV, 40 images].", least=1
+    )
+    rows: Literal["raw", "l1", "l2"] = setting("raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")
+    draw: Literal["random", "once"] | None = setting(
+        help="Built-in records with replacement for ever, or each once [default: random; once with --where source]."
+    )
+    split: Literal["iid", "by-class"] = setting(
+        "iid", help="Built-in records alike for all learners, or unlike mixtures of classes."
+    )
+    features: Literal["pixels", "scattering"] = setting(
+        "pixels", help="Images as they are, or fixed features that depend on no image, for a linear model."
+    )
+    tested: int | None = setting(help="How many test images are looked at [default: all].", least=1)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Who talks to whom."""
+
+    learners: int | None = setting(help="How many learners [default: the graph's, or 10].", least=2)
+    graph: str | None = setting(
+        help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random]."
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """The algorithm, its step size, and what its gradients are taken over."""
+
+    algorithm: str = setting(
+        "ldp_gradient_tracking", help="The method, by its name, or package.module:name of your own."
+    )
+    step: str | None = setting(
+        help="Step size λ0,v: λ0/(t+1)^v [default: 1,0.6 for mushrooms, 0.6,0.6 for images, 0.06,0.6 with --model cnn, "
+        f"else and with --epsilon {OWN_STEP}]."
+    )
+    strict: bool = setting(
+        True,
+        help="Refuse --step and --noise that break the method's assumptions, such as Assumption 4 (max ς < v < 1, ς > "
+        "½); the paper's own, the default for mushrooms and images, do and are run as published.",
+    )
+    gradient: Literal["history", "latest"] | None = setting(
+        help="Over all records so far, or the newest only [default: history; latest with --where source and for "
+        "images]."
+    )
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is learnt."""
+
+    model: str | None = setting(
+        help="logistic, softmax, ridge, resnet18, cnn, or package.module:name [default: by --classes; ridge if --range "
+        "declares the target; else by what the target holds; resnet18 for images]."
+    )
+    l2: float | None = setting(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for neural networks].")
+    clip: float | None = setting(
+        help="Scale back each record's gradient to this length, ‖·‖₁ (‖·‖₂ with --law gaussian)."
+    )
+    clip_per: Literal["record", "round"] | None = setting(
+        help="Images: clip each record's gradient, which protects an image, or a round's mean, which protects a "
+        "round's images [default: record; round with BatchNorm]."
+    )
+    norm: Literal["batch", "group"] | None = setting(help="ResNet's normalisation [default: batch].")
+    stem: Literal["imagenet", "cifar"] | None = setting(
+        help="ResNet's first layer: 7 × 7 and pooling, or 3 × 3 [default: imagenet]."
+    )
+    device: str = setting("cpu", help="Where networks are trained: cpu, cuda, cuda:1, …")
+    bf16: bool = setting(False, help="Train networks in mixed precision.", flags="--bf16")
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Noise: a budget to find it for, or its scales, which claim nothing."""
+
+    noise: str | None = setting(
+        help="Seeded Laplace noise, not private, of scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, "
+        "ν0,ς_first:ς_last; 0 is none [default: 1,0.51:0.6; images: 0.01,0.51:0.6]."
+    )
+    epsilon: str | None = setting(
+        help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
+        "table: 1,2,4,…"
+    )
+    law: Literal["laplace", "gaussian"] = setting(
+        "laplace", help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."
+    )
+    delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}].")
+    where: Literal["messages", "source"] = setting(
+        "messages", help="With --epsilon: noise on messages, or on the newest records' gradient."
+    )
+    horizon: str | None = setting(help="With --epsilon: rounds it is meant for, or inf [default: --steps].")
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many rounds, how often the learners are looked at, and what decides chance."""
+
+    steps: int | None = setting(
+        help="Rounds [default: 2000, images 1500; a private run or --gradient latest ends with the data].", least=1
+    )
+    evaluate_every: int | None = setting(help="Rounds between evaluations [default: steps/100].", least=1)
+    seed: int = setting(0, help="Decides the records' order and the seeded noise.", least=0)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run, described."""
+
+    data: Data = Data()
+    network: Graph = Graph()
+    algorithm: Method = Method()
+    model: Model = Model()
+    privacy: Privacy = Privacy()
+    length: Length = Length()
+
+    @classmethod
+    def of(cls, **values: Any) -> Spec:
+        """From settings by name, all others at their defaults: Spec.of(dataset="mushrooms", steps=100)."""
+        return cls().but(**values)
+
+    def but(self, **values: Any) -> Spec:
+        """The same with other values of some settings; refuses names that are not known, and values of another kind."""
+        check_names(values, SETTINGS, "the description of a run")
+        checked = check_all(SETTINGS, values)
+        parts = {
+            table: {name: value for name, value in checked.items() if SETTINGS[name].table == table}
+            for table in {SETTINGS[name].table for name in values}
+        }
+        changed = {table: dataclasses.replace(getattr(self, table), **inner) for table, inner in parts.items()}
+        return dataclasses.replace(self, **changed)
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name."""
+        return {name: getattr(getattr(self, one.table), name) for name, one in SETTINGS.items()}
+
+    def given(self) -> dict[str, Any]:
+        """The settings that differ from their defaults."""
+        return {name: value for name, value in self.flat().items() if value != SETTINGS[name].default}
+
+    def tables(self) -> Mapping[str, Mapping[str, Any]]:
+        """What was given, in the tables of a TOML file."""
+        tables: dict[str, dict[str, Any]] = {}
+        for name, value in self.given().items():
+            tables.setdefault(SETTINGS[name].table, {})[name] = value
+        return tables
+
+    @property
+    def private(self) -> bool:
+        """Whether a budget is asked for."""
+        return self.privacy.epsilon is not None
+
+
+PARTS: dict[str, type] = {
+    "data": Data, "network": Graph, "algorithm": Method, "model": Model, "privacy": Privacy, "length": Length,
+}  # fmt: skip
+SETTINGS: dict[str, Setting] = {
+    name: one for table, part in PARTS.items() for name, one in settings_in(part, table).items()
+}

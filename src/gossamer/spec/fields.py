@@ -1,0 +1,107 @@
+"""Settings that know themselves: their kind, default, limits and help, written once, beside the field.
+
+A command's option, a key of a TOML file and a stored setting are views of the same field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from gossamer.errors import BadValue, GossamerError
+
+
+def setting(
+    default: Any = None, *, help: str, least: float | None = None, most: float | None = None, flags: str = ""
+) -> Any:
+    """A field of a description; `flags` are the option's names on the command, where they differ from the field's."""
+    about = {"help": help, "least": least, "most": most, "flags": flags.split()}
+    return dataclasses.field(default=default, metadata=about)
+
+
+class Setting(NamedTuple):
+    """What is known of one field."""
+
+    name: str
+    table: str  # the part of the description that it belongs to, which is its table in a TOML file
+    kind: type  # str, int, float or bool; of a list, that of its items
+    many: bool  # a list of such values
+    choices: tuple[str, ...]  # the only values that it may have; (): any
+    optional: bool  # None is a value: it is decided by a rule
+    default: Any
+    help: str
+    least: float | None
+    most: float | None
+    flags: list[str]
+
+    def check(self, value: Any) -> Any:
+        """The value as a description keeps it; BadValue where it is of another kind, or beyond its limits."""
+        if value is None and self.optional:
+            return None
+        if self.many:
+            if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+                raise BadValue(self.name, value, "expected a list of texts")
+            return tuple(value)
+        if self.kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+            value = f"{value!r}"  # in a file, epsilon = 3 says what epsilon = "3" does
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not self.kind:
+            raise BadValue(self.name, value, f"expected {_KINDS[self.kind]}")
+        if self.choices and value not in self.choices:
+            raise BadValue(self.name, value, f"expected {_listed(self.choices)}", near(value, self.choices))
+        low = -float("inf") if self.least is None else self.least
+        high = float("inf") if self.most is None else self.most
+        if self.kind in (int, float) and not low <= value <= high:
+            raise BadValue(self.name, value, f"expected {_KINDS[self.kind]} from {low:g} to {high:g}")
+        return value
+
+
+_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def settings_in(part: type, table: str) -> dict[str, Setting]:
+    """The settings of one part of a description, by name."""
+    kinds = get_type_hints(part)
+    known = {}
+    for one in dataclasses.fields(part):
+        kind, optional = _without_none(kinds[one.name])
+        many = get_origin(kind) is tuple
+        kind = get_args(kind)[0] if many else kind
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        known[one.name] = Setting(
+            one.name, table, str if choices else kind, many, choices, optional, one.default, **one.metadata
+        )
+    return known
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """int | None is an int that may be None."""
+    if get_origin(kind) not in (types.UnionType, Union):
+        return kind, False
+    (only,) = [one for one in get_args(kind) if one is not type(None)]
+    return only, True
+
+
+def check_names(given: Collection[str], known: Collection[str], place: str) -> None:
+    """Refuse a name that is not known, and say which one was probably meant."""
+    for name in given:
+        if name not in known:
+            raise GossamerError(f"{place} has no {name!r}: {near(name, known) or 'expected ' + _listed(known)}.")
+
+
+def near(name: str, known: Collection[str]) -> str:
+    """'did you mean steps?', or nothing where no name is near."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {close[0]}?" if close else ""
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"one of {', '.join(names)}" if len(names) > 1 else ", ".join(names)
+
+
+def check_all(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name].check(value) for name, value in values.items()}

@@ -1,0 +1,104 @@
+"""What the settings' little languages mean: '1,0.6' is a step size, '1,2,4' a budget for each of three learners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gossamer.errors import BadValue, GossamerError
+from gossamer.schedules import Decay, decay
+
+
+def step_schedule(text: str) -> Decay:
+    """'1,0.6' is λ_t = 1/(t+1)^0.6."""
+    numbers = _numbers("step", text, "λ0,v such as 1,0.6", text.split(","))
+    if len(numbers) != 2:
+        raise BadValue("step", text, "expected two numbers λ0,v such as 1,0.6")
+    return _decay("step", text, *numbers)
+
+
+def noise_schedule(text: str, learners: int) -> Decay | None:
+    """'1,0.51:0.6' is ν_{i,t} = 1/(t+1)^ς_i with ς evenly from 0.51 to 0.6 over the learners; '0' is no noise."""
+    form = "0 for none, or ν0,ς or ν0,ς_first:ς_last such as 1,0.51:0.6"
+    if text.strip() in ("0", "none"):
+        return None
+    initial, _, exponents = text.partition(",")
+    (start,) = _numbers("noise", text, form, [initial])
+    ends = _numbers("noise", text, form, exponents.split(":"))
+    if len(ends) > 2:
+        raise BadValue("noise", text, f"expected {form}")
+    apart = (ends[-1] - ends[0]) / max(learners - 1, 1)
+    spread = [round(ends[0] + i * apart, 12) for i in range(learners)]
+    return _decay("noise", text, [start] * learners, spread)
+
+
+def rounds(text: str) -> float:
+    """'2000', or 'inf' for ever."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not number >= 1 or (math.isfinite(number) and number != int(number)):
+        raise BadValue("horizon", text, "expected a whole number of rounds ≥ 1, or inf")
+    return number
+
+
+def budgets(text: str, learners: int) -> list[float]:
+    """'8' is ε = 8 for all, '1,2,4' one for each of three learners."""
+    numbers = _numbers("epsilon", text, "one ε, or one for each learner: 1,2,4", text.split(","))
+    if len(numbers) not in (1, learners):
+        raise BadValue("epsilon", text, f"{len(numbers)} budgets for {learners} learners", "give one, or one each")
+    if not all(0 < number < math.inf for number in numbers):
+        raise BadValue("epsilon", text, "expected a finite number above 0, or one for each learner")
+    return numbers * learners if len(numbers) == 1 else numbers
+
+
+def names(texts: Sequence[str]) -> list[str]:
+    """['a,b', 'c'] is ['a', 'b', 'c']."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def column_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """['age=0:120', 'income=0:1e6'] declares what columns may hold."""
+    ranges = {}
+    for part in names(texts):
+        name, _, ends = part.partition("=")
+        low_high = _numbers("range", part, "COLUMN=LOW:HIGH such as age=0:120", ends.split(":"))
+        if len(low_high) != 2:
+            raise BadValue("range", part, "expected COLUMN=LOW:HIGH such as age=0:120")
+        ranges[name.strip()] = (low_high[0], low_high[1])
+    return ranges
+
+
+def column_categories(texts: Sequence[str]) -> dict[str, list[str]]:
+    """['ward=a|b|c', 'sex=f|m'] declares what columns of categories may hold."""
+    categories: dict[str, list[str]] = {}
+    for part in texts:
+        name, _, listed = part.partition("=")
+        if not name.strip() or "|" not in listed:
+            raise BadValue("categories", part, "expected COLUMN=A|B|…, in quotes, such as 'ward=north|south'")
+        if name.strip() in categories:
+            raise BadValue("categories", part, f"column {name.strip()!r} is declared twice", "list all at once")
+        categories[name.strip()] = listed.split("|")
+    return categories
+
+
+def class_names(text: str | None) -> list[str] | None:
+    """'0,1' or 'well,ill': the target's classes in the order of their numbers."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _decay(setting: str, text: str, initial: float | list[float], exponent: float | list[float]) -> Decay:
+    try:
+        return decay(initial, exponent)
+    except BadValue as error:  # names an argument of decay(), which whoever wrote the setting has never seen
+        raise BadValue(setting, text, error.requirement, error.remedy) from None
+    except GossamerError as error:
+        raise BadValue(setting, text, str(error).partition(": ")[2].rstrip(".")) from None
+
+
+def _numbers(setting: str, text: str, form: str, words: list[str]) -> list[float]:
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise BadValue(setting, text, f"expected {form}") from None

@@ -1,0 +1,216 @@
+"""What a description leaves open, decided by rules that never look at a record; and what it must not say."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from gossamer.algorithms import find_method
+from gossamer.datasets import DATASETS, Dataset
+from gossamer.errors import Argument, BadValue, GossamerError, Sentence
+from gossamer.models.registry import MODELS, Kind
+from gossamer.privacy.laws import law_named
+from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
+from gossamer.spec.languages import class_names, column_ranges
+from gossamer.streams.csv import classes_in
+
+CSV_SETTINGS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
+BUDGET_SETTINGS = ("law", "delta", "where", "horizon")
+ALGORITHM_1 = "ldp_gradient_tracking"
+CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
+CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
+
+
+class Learnt(NamedTuple):
+    """Which kind of model learns the data, and how many outputs it has."""
+
+    kind: Kind
+    outputs: int
+
+
+def dataset_of(spec: Spec) -> Dataset | None:
+    """The built-in data; None where the records are in a CSV file. Refuses settings that such data do not take."""
+    name, csv = spec.data.dataset, spec.data.csv
+    if name is None and csv is None:
+        known = ", ".join(DATASETS.entries())
+        raise GossamerError(
+            f"nothing to learn from: give a dataset ({known}), or ", Argument("csv", "FILE"), " ",
+            Argument("target", "COLUMN"), ".",
+        )  # fmt: skip
+    if name is not None and csv is not None:
+        raise GossamerError(f"two things to learn from, {name} and {csv}: give one.")
+    dataset = None if name is None else DATASETS.find(name)
+    taken = CSV_SETTINGS if dataset is None else dataset.options
+    for setting, value in spec.given().items():
+        if SETTINGS[setting].table == "data" and setting not in (*taken, "dataset", "csv"):
+            raise GossamerError(Argument(setting, value), " is for ", *_takers(setting), ": leave it out.")
+    return dataset
+
+
+def _takers(setting: str) -> list[str | Argument]:
+    """Which data take a setting, in words."""
+    if setting in CSV_SETTINGS:
+        return [Argument("csv", "FILE")]
+    return [" and ".join(name for name, dataset in DATASETS.entries().items() if setting in dataset.options)]
+
+
+def decide_gradient_and_draw(spec: Spec, dataset: Dataset | None) -> tuple[Spec, list[Sentence]]:
+    """The gradient and the draw that go with the noise, where they were not given; and a sentence that says so."""
+    source = spec.privacy.where == "source"
+    if source and spec.algorithm.gradient == "history":
+        raise GossamerError(
+            Argument("where", "source"), " with ", Argument("gradient", "history"),
+            " would release a record again in every round: use ", Argument("gradient", "latest"), ", or ",
+            Argument("where", "messages"), ".",
+        )  # fmt: skip
+    if source and spec.data.draw == "random":
+        raise GossamerError(
+            Argument("where", "source"), " needs every record to be read once: use ", Argument("draw", "once"),
+            ", or ", Argument("where", "messages"), ".",
+        )  # fmt: skip
+    chosen: dict[str, str] = {}
+    if spec.algorithm.gradient is None:
+        images = dataset is not None and dataset.images
+        chosen["gradient"] = "latest" if source or images else "history"
+    if spec.data.draw is None and dataset is not None and "draw" in dataset.options:
+        chosen["draw"] = "once" if source else "random"
+    said = []
+    if source and chosen:
+        first, *others = (Argument(name, value) for name, value in chosen.items())
+        more = [part for other in others for part in (" and ", other)]
+        said.append(Sentence("Noise at the source goes to each record once: ", first, *more, "."))
+    return spec.but(**chosen), said
+
+
+def learnt_by(spec: Spec, dataset: Dataset | None) -> Learnt:
+    """The model for the data: the one that is named, or what declarations, or else the target's values, suggest."""
+    named = None if spec.model.model is None else MODELS.find(spec.model.model)
+    if dataset is None:
+        return _learnt_from_csv(spec, named)
+    usual = "softmax" if spec.data.features == "scattering" else dataset.model
+    kind = named or MODELS.find(usual)
+    if kind.images and not dataset.images:
+        pictures = " and ".join(name for name, one in DATASETS.entries().items() if one.images)
+        raise GossamerError(Argument("model", kind.name), f" is for {pictures}: leave it out.")
+    if dataset.images and not kind.images and spec.data.features == "pixels":
+        raise BadValue(
+            "model", kind.name, "images are learnt by resnet18 or cnn",
+            ["name one, or use ", Argument("features", "scattering")],
+        )  # fmt: skip
+    if kind.quantity != (dataset.classes == 0) or dataset.classes > (kind.classes_at_most or math.inf):
+        what = "a quantity to predict" if dataset.classes == 0 else f"{_count(dataset.classes)} classes"
+        raise BadValue("model", kind.name, f"{dataset.label} has {what}", f"use {dataset.model}")
+    check_model_settings(spec, kind)
+    return Learnt(kind, max(dataset.classes, 1))
+
+
+def _learnt_from_csv(spec: Spec, named: Kind | None) -> Learnt:
+    target, csv = spec.data.target, spec.data.csv
+    if target is None or csv is None:
+        raise GossamerError(Argument("csv", csv), " needs ", Argument("target"), ": name the column to predict.")
+    declared = class_names(spec.data.classes)
+    classes, numeric = classes_in(csv, target, declared)
+    quantity = declared is None and (
+        target in column_ranges(spec.data.range) or (numeric and classes > CLASSES_AT_MOST)
+    )
+    kind = named or MODELS.find("ridge" if quantity else "logistic" if classes <= 2 else "softmax")
+    if classes > (kind.classes_at_most or math.inf):
+        raise BadValue(
+            "model", kind.name, f"column {target!r} has {classes} classes, expected {kind.classes_at_most}",
+            "use softmax",
+        )  # fmt: skip
+    if kind.images:
+        raise GossamerError(Argument("model", kind.name), " is for mnist and cifar10: leave it out.")
+    check_model_settings(spec, kind)
+    return Learnt(kind, classes)
+
+
+def _count(number: int) -> str:
+    return {2: "two", 10: "ten"}.get(number, str(number))
+
+
+def check_model_settings(spec: Spec, kind: Kind) -> None:
+    """Nothing that is said may be ignored."""
+    for setting, value in spec.given().items():
+        if SETTINGS[setting].table == "model" and setting not in (*kind.options, "model", "l2", "clip"):
+            takers = [name for name, one in MODELS.entries().items() if setting in one.options]
+            raise GossamerError(
+                Argument(setting, value), " is for ", Argument("model", " or ".join(takers)), ": leave it out."
+            )
+    if spec.model.clip_per is not None and spec.model.clip is None:
+        raise GossamerError(
+            Argument("clip_per", spec.model.clip_per), " goes with ", Argument("clip"),
+            ": give a length, or leave it out.",
+        )  # fmt: skip
+    l2 = spec.model.l2
+    if l2 is not None and not 0 <= l2 < math.inf:
+        raise BadValue("l2", l2, "expected a finite number ≥ 0")
+    if spec.model.clip is not None and not 0 < spec.model.clip < math.inf:
+        raise BadValue("clip", spec.model.clip, "expected a finite number above 0")
+
+
+def ridge_of(spec: Spec, kind: Kind) -> float:
+    if spec.model.l2 is not None:
+        return spec.model.l2
+    return 0.0 if kind.images else RIDGE
+
+
+def step_of(spec: Spec, dataset: Dataset | None) -> str:
+    """The step size: the one that is given, the published one, or one within the method's assumptions."""
+    if spec.algorithm.step is not None:
+        return spec.algorithm.step
+    if spec.algorithm.algorithm != ALGORITHM_1:
+        return f"1,{find_method(spec.algorithm.algorithm).step_exponent}"
+    if dataset is None or spec.private:
+        return OWN_STEP
+    return CNN_STEP if spec.model.model == "cnn" else dataset.step
+
+
+def noise_of(spec: Spec, dataset: Dataset | None) -> str:
+    """The scales of seeded noise: the given ones, or the published ones of Algorithm 1."""
+    if spec.privacy.noise is not None:
+        return spec.privacy.noise
+    if spec.algorithm.algorithm != ALGORITHM_1:
+        return "0"
+    return "1,0.51:0.6" if dataset is None else dataset.noise
+
+
+def is_published(spec: Spec) -> bool:
+    """The paper's own step and noise break Assumption 4; they are run as published, and the run says so."""
+    named = spec.data.dataset is not None and spec.algorithm.algorithm == ALGORITHM_1
+    return named and spec.algorithm.step is None and spec.privacy.noise is None and not spec.private
+
+
+def delta_of(spec: Spec) -> float:
+    """δ of the claim: Gaussian noise has one, Laplace noise has none."""
+    if not law_named(spec.privacy.law).needs_delta:
+        return 0.0
+    return DELTA if spec.privacy.delta is None else spec.privacy.delta
+
+
+def check_privacy(spec: Spec) -> None:
+    """Refuse settings of a budget that is not asked for, and two ways to say the noise."""
+    given = spec.given()
+    if not spec.private:
+        for setting in BUDGET_SETTINGS:
+            if setting in given:
+                raise GossamerError(
+                    Argument(setting), " goes with ", Argument("epsilon"), ": give a budget, or leave it out."
+                )
+        return
+    if spec.privacy.noise is not None:
+        raise GossamerError(
+            Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
+        )
+    check_delta(spec)
+    if spec.privacy.delta is not None and not law_named(spec.privacy.law).needs_delta:
+        raise BadValue(
+            "delta", spec.privacy.delta, "Laplace noise keeps its budget without δ",
+            ["leave it out, or ", Argument("law", "gaussian")],
+        )  # fmt: skip
+
+
+def check_delta(spec: Spec) -> None:
+    delta = spec.privacy.delta
+    if delta is not None and not 0 < delta < 1:
+        raise BadValue("delta", delta, "expected above 0 and below 1, such as 1e-5")
