@@ -65,11 +65,11 @@ def accountant() -> list[Row]:
     rows: list[Row] = []
     for gradient in ("history", "latest"):
         kind: Any = gradient
-        setting = setting_of(algorithm, net, stream, model, kind, 10**5, 117)
+        setting = setting_of(algorithm, net, stream, model, kind, 10**5)
         ledger = Accountant(Laplace(gs.decay(1.0, 0.6)).terms(setting)[0])
         (taken,) = alternately(lambda ledger=ledger: ledger.epsilon_at(10**5))  # type: ignore[misc]
         rows.append((f"ledger at T = 10⁵, {gradient}", f"{taken:.3f} s", "< 1 s"))
-    setting = setting_of(algorithm, net, stream, model, "history", 10**5, 117)
+    setting = setting_of(algorithm, net, stream, model, "history", 10**5)
     for horizon in (10**5, math.inf):
         for mechanism in (Laplace.for_budget(1.0, horizon=horizon), Gaussian.for_budget(1.0, 1e-5, horizon=horizon)):
             (taken,) = alternately(lambda mechanism=mechanism: mechanism.terms(setting))  # type: ignore[misc]
@@ -92,7 +92,7 @@ def rounding() -> list[Row]:
     stream = gs.streams.from_arrays(X, y, ranges=(0.0, 1 / FEATURES))
     rows: list[Row] = []
     for mechanism in (Laplace.for_budget(8.0), Gaussian.for_budget(8.0, 1e-5)):
-        setting = setting_of(algorithm, net, stream, model, "latest", ROUNDS, FEATURES)
+        setting = setting_of(algorithm, net, stream, model, "latest", ROUNDS)
         bounded = mechanism.bind(setting)
         unbounded = TakesAnything(mechanism, mechanism.bind(setting).ledgers, ROUNDS)
 

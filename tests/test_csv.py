@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -33,13 +35,17 @@ def test_records_go_to_learners_in_turn_with_features_scaled_and_coded(write):
     assert (stream.learners, stream.rounds) == (4, 6)
     X = features_of(stream.table)
     np.testing.assert_allclose(X[:, 0], np.arange(24) / 23)
-    np.testing.assert_array_equal(X[:, 1:3], np.eye(2)[np.arange(24) % 2])
+    np.testing.assert_array_equal(X[:, 1:3], np.eye(2)[(np.arange(24) % 3 == 0).astype(int)])
+    np.testing.assert_array_equal(X[:, 3:5], np.eye(2)[np.arange(24) % 2])
     np.testing.assert_array_equal(X[:, -1], 1)
+    columns = ["age", "clinic=north", "clinic=south", "ward=a", "ward=b", "intercept"]
+    assert stream.description["columns"] == columns
+    assert stream.description["features"] == ["age", "clinic", "ward"]
     np.testing.assert_array_equal(stream.table.labels, (np.arange(24) % 4 > 0).astype(float))
     np.testing.assert_allclose(stream.arrivals(1).rows[:, 0], np.arange(4, 8) / 23)
     assert stream.notes[0] == "Classes of ill: no, yes.", "names; counts would be one more statistic of the data"
     assert stream.notes[1].startswith(
-        "The ranges of age, the categories of ward, clinic and the classes of ill were read off the data"
+        "The ranges of age, the categories of clinic, ward and the classes of ill were read off the data"
     )
     assert stream.table.undeclared[1:] == stream.notes[1][1:]
     assert stream.table.bounds is None
@@ -70,8 +76,8 @@ def test_what_is_declared_bounds_every_record_and_follows_no_record(write):
 
 @pytest.mark.parametrize(
     ("left_out", "columns", "option"),
-    [("ranges", "the ranges of age", "--range age="), ("categories", "the categories of ward", "--categories ward="),
-     ("classes", "the classes of ill", "--classes")],
+    [("ranges", "the ranges of age", "range='age="), ("categories", "the categories of ward", "categories=\"ward="),
+     ("classes", "the classes of ill", "classes=['A', 'B']")],
 )  # fmt: skip
 def test_whatever_is_not_declared_is_named_and_refuses_privacy(write, left_out, columns, option):
     declared = {**ALL_DECLARED, "categorical": ["ward"]}
@@ -104,6 +110,36 @@ def test_declared_classes_keep_their_order_and_compare_as_numbers(write):
     assert classes_in(write("x,y\n1,0\n2,1\n"), "y") == (2, True)
 
 
+def test_the_order_of_a_files_columns_does_not_decide_what_theta_means(write):
+    text = "age,ward,clinic,ill\n1,b,north,no\n3,a,south,yes\n"
+    turned = "clinic,ill,ward,age\nnorth,no,b,1\nsouth,yes,a,3\n"
+    one = streams.from_csv(write(text), "ill", 2, drop=["clinic"], **ALL_DECLARED)
+    other = streams.from_csv(write(turned, "other.csv"), "ill", 2, drop=["clinic"], **ALL_DECLARED)
+    assert one.description["columns"] == ["age", "ward=a", "ward=b", "ward=c", "intercept"]
+    assert other.description["columns"] == one.description["columns"]
+    np.testing.assert_array_equal(one.table.rows, [[0.01, 0, 1, 0, 1], [0.03, 1, 0, 0, 1]])
+    np.testing.assert_array_equal(other.table.rows, one.table.rows)
+
+
+def test_a_record_whose_columns_lay_otherwise_is_not_gone_on_from(write):
+    """Such as one of version 0.2.0, which kept the order of the header and named no columns."""
+    stream = streams.from_csv(write(GOOD), "ill", split_by="clinic", **ALL_DECLARED)
+
+    def run(steps, resume=None):
+        return gs.simulate(
+            gs.dsgd(gs.decay(1.0, 0.6)), gs.Network.ring(2), stream, model=gs.LogisticRegression(), steps=steps,
+            resume=resume,
+        )  # fmt: skip
+
+    record = run(2)
+    assert record.config["stream"]["columns"] == ("age", "ward=a", "ward=b", "ward=c", "intercept")
+    before = {**record.config["stream"], "features": ["ward", "age"], "fingerprint": "another"}
+    del before["columns"]
+    old = dataclasses.replace(record, config={**record.config, "stream": before}, seal=None)
+    with pytest.raises(GossamerError, match=r"stream = {'features': \('ward', 'age'\), 'columns': None} and this run"):
+        run(4, resume=old)
+
+
 def test_a_regression_target_is_scaled_like_a_feature(write):
     stream = streams.from_csv(write(GOOD), "age", learners=2, categorical=["ward", "clinic", "ill"], regression=True)
     np.testing.assert_allclose(stream.table.labels, np.arange(24) / 23)
@@ -119,12 +155,12 @@ def test_numeric_classes_keep_their_order(write):
     [
         ("", {}, "is empty: expected a header line"),
         ("x,y\n", {}, "has a header but no records"),
-        ("x,y\n1,0\n,1\n3,1\n", {}, r"line 3: no value in column 'x' \(1 such in all\).*--drop x"),
+        ("x,y\n1,0\n,1\n3,1\n", {}, r"line 3: no value in column 'x' \(1 such in all\).*drop=\['x'\]"),
         ("x,y\n1,0\nNA,1\n?,1\n", {}, r"line 3: no value in column 'x' \(2 such in all\)"),
         ("x,y\n1,0\n2,\n3,1\n", {}, "line 3: no value in column 'y'"),
         ("x,y\n1,1\n2,1\n3,1\n", {}, "column 'y' is 1 in every record, expected at least two classes"),
-        ("x,c,y\n1,5,0\n2,5,1\n", {}, "column 'c' is 5 in every record and tells nothing.*--drop c"),
-        ("x,y\n1,0\n\nabc,1\n", {}, "line 4: 'abc' in column 'x' is not a finite number.*--categorical x"),
+        ("x,c,y\n1,5,0\n2,5,1\n", {}, r"column 'c' is 5 in every record and tells nothing.*drop=\['c'\]"),
+        ("x,y\n1,0\n\nabc,1\n", {}, r"line 4: 'abc' in column 'x' is not a finite number.*categorical=\['x'\]"),
         ("x,y\n1,0\ninf,1\n", {}, "'inf' in column 'x' is not a finite number"),
         ("x,y\n1,0\n2,1\n", {"target": "z"}, "no column 'z': expected one of x, y"),
         ("x,y\n1,0\n2,1\n", {"learners": 3}, "2 records for 3 learners"),
@@ -135,19 +171,19 @@ def test_numeric_classes_keep_their_order(write):
         ("x,y\n1,0\n2,1\n", {"ranges": {"x": (0, 1)}}, "line 3: 2 in column 'x' lies outside the declared range 0:1"),
         ("x,y\n1,0\n2,1\n", {"ranges": {"x": (1, 1)}}, "the lower below the upper"),
         ("x,y\n1,0\n2,1\n", {"ranges": {"w": (1, 1)}}, "no column 'w'"),
-        ("x,c,y\n1,a,0\n2,a,1\n", {"categorical": ["c"]}, "column 'c' is 'a' in every record.*--drop c"),
+        ("x,c,y\n1,a,0\n2,a,1\n", {"categorical": ["c"]}, r"column 'c' is 'a' in every record.*drop=\['c'\]"),
         ("x,c,y\n1,a,0\n2,a,1\n", {"split_by": "c"}, "must name at least two learners"),
         (b"\xff\xfe\x00x", {}, "cannot be read as CSV"),
         ("x;y\n1;0\n", {}, "must be separated by commas"),
         ("x,y\n1,no\n2,yes\n", {"regression": True}, "'y' holds 'no' and a regression needs numbers"),
         ("x,y\na,0\nb,1\n", {"categories": {"x": ["a", "c"]}}, "line 3: 'b' in column 'x' is none of the .* a, c;"),
         ("x,y\n1,0\n2,1\n", {"classes": ["0", "2"]}, "line 3: '1' in column 'y' is none of the declared classes 0, 2"),
-        ("x,y\n1,0\n2,1\n", {"classes": ["1", "1.0"]}, "1 is there twice"),
+        ("x,y\n1,0\n2,1\n", {"classes": ["1", "1.0"]}, "may hold 1, 1.0: expected at least two names, all unlike"),
         ("x,y\n1,0\n2,1\n", {"classes": ["1"]}, "expected at least two names"),
         ("x,y\n1,0\n2,1\n", {"classes": ["0", "1"], "regression": True}, "a regression has none"),
         ("x,y\n1,0\n2,1\n", {"categories": {"x": []}}, "expected at least two names"),
         ("x,y\n1,0\n2,1\n", {"categories": {"x": "12"}}, "give a list of names"),
-        ("x,y\n1,0\n2,1\n", {"categories": {"y": ["0", "1"]}}, "declare the target's with --classes"),
+        ("x,y\n1,0\n2,1\n", {"categories": {"y": ["0", "1"]}}, "declare the target's with classes"),
         ("x,y\n1,0\n2,1\n", {"categories": {"x": ["1", "2"]}, "ranges": {"x": (0, 9)}}, "declare one of the two"),
         ("x,y\n1,0\n2,1\n", {"categories": {"w": ["1", "2"]}}, "no column 'w'"),
         ('x,w,y\n1,"a,0\n2,b",1\n3,c,1\n', {"drop": ["w"]}, "line 2: not read as CSV .* one line with all its quotes"),

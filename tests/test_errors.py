@@ -235,7 +235,7 @@ def test_a_claim_that_is_not_proved_says_so_by_its_class(name):
 
 def test_values_of_any_kind_are_said():
     assert in_command(Argument("epsilon", (1.5, math.inf))) == "--epsilon 1.5,inf"
-    assert in_command(Argument("epsilon", np.array([1.0, 2.0]))) == "--epsilon 1.0,2.0"
+    assert in_command(Argument("epsilon", np.array([1.0, 2.0]))) == "--epsilon 1,2"
 
 
 def test_the_command_matches_no_patterns_over_sentences():

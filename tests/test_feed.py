@@ -13,6 +13,7 @@ import gossamer as gs
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.peers.config import Config, DataPlan, PartyPlan, Plan, RecordsPlan, Run
 from gossamer.peers.feed import Records, Spool
 
 SCHEMA = Schema("ill", ("no", "yes"), {"age": (0.0, 100.0)}, {"ward": ("north", "south")})
@@ -123,7 +124,7 @@ def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
     feed = Records(path, "csv", SCHEMA, 1, follow=False)
     assert len(feed) == 2
     path.write_text("age,ward,ill,age\n")
-    with pytest.raises(gs.GossamerError, match="two columns of one name"):
+    with pytest.raises(gs.GossamerError, match="two columns called 'age'"):
         Records(path, "csv", SCHEMA, 1, follow=False)
     path.write_text("age,ward,ill,note\n20,north,no," + "x" * 200_000 + "\n")
     assert len(Records(path, "csv", SCHEMA, 1, follow=False)) == 1, "no value is too long for one"
@@ -271,16 +272,50 @@ def test_other_mistakes_get_a_sentence(tmp_path):
     ("given", "words"),
     [
         (("y", (), {"a": (0, 1)}, {}), "neither classes nor a range"),
-        (("y", ("0", "1"), {}, {}), "no feature is declared"),
+        (("y", ("0", "1"), {}, {}), "no feature columns"),
         (("y", ("0", "1"), {"a": (1, 1)}, {}), "the lower below the upper"),
-        (("y", ("1", "1.0"), {"a": (0, 1)}, {}), "two or more, all unlike"),
-        (("y", ("0", "0"), {"a": (0, 1)}, {}), "two or more, all unlike"),
+        (("y", ("1", "1.0"), {"a": (0, 1)}, {}), "at least two names, all unlike"),
+        (("y", ("0", "0"), {"a": (0, 1)}, {}), "at least two names, all unlike"),
         (("y", ("0", "1"), {"a": (0, 1)}, {"a": ("u", "v")}), "declare one of the two"),
     ],
 )
 def test_a_schema_that_declares_too_little_is_refused(given, words):
     with pytest.raises(gs.GossamerError, match=words):
         Schema(*given)
+
+
+def test_two_parties_that_declare_in_another_order_mean_the_same_by_their_theta(tmp_path):
+    """They have one fingerprint, which says that they learn the same, and used to lay their features out unlike."""
+    ranges, categories = [("weight", (0, 200)), ("age", (0, 100))], [("ward", ("n", "s")), ("Clinic", ("b", "a"))]
+    plans = []
+    for way in (iter, reversed):
+        records = RecordsPlan(
+            target="ill", classes=("no", "yes"), ranges=dict(way(ranges)), categories=dict(way(categories))
+        )
+        config = Config(
+            run=Run(id="one", learners=3, steps=5), records=records, data=DataPlan(path="records.csv"),
+            party=PartyPlan(learner=0, listen="127.0.0.1:1"),
+        )  # fmt: skip
+        plans.append(Plan(config, tmp_path, gs.Network.ring(3)))
+    one, other = plans
+    assert one.fingerprint == other.fingerprint
+    columns = ["Clinic=b", "Clinic=a", "age", "ward=n", "ward=s", "weight", "intercept"]
+    assert one.schema.column_names == other.schema.column_names == columns
+    (tmp_path / "records.csv").write_text("weight,ward,ill,Clinic,age\n50,n,yes,a,20\n")
+    for plan in plans:
+        feed = Records(tmp_path / "records.csv", "csv", plan.schema, 1, follow=False)
+        np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 1, 0.2, 1, 0, 0.25, 1]])
+
+
+def test_a_file_means_the_same_to_a_party_as_to_the_simulator(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text("ward,ill,age\nsouth,yes,50\nnorth,no,20\n")
+    stream = gs.streams.from_csv(
+        path, "ill", 2, classes=SCHEMA.classes, ranges=SCHEMA.ranges, categories=SCHEMA.categories
+    )
+    np.testing.assert_array_equal(Records(path, "csv", SCHEMA, 2, follow=False).arrivals(0).rows, stream.table.rows)
+    assert stream.description["columns"] == SCHEMA.column_names
+    assert stream.table.bounds == SCHEMA.table().bounds
 
 
 def test_a_quantity_is_scaled_like_a_feature(tmp_path):

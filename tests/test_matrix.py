@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
 from gossamer import decay
-from gossamer.experiments.catalogue import METHODS
 from gossamer.privacy import Unproved, simulated
 from gossamer.rounds import Rounds
 from gossamer.simulate.engine import Mixer, one_round

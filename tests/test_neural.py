@@ -105,16 +105,16 @@ def cnn(**given):
     return NeuralNetwork(lambda: small_cnn(3, 1, 8, 4), shape=(1, 8, 8), name="small CNN", **given)
 
 
-@pytest.mark.parametrize("gradient", ["latest", "history"])
-def test_a_small_cnn_learns_what_all_see(gradient):
+@pytest.mark.parametrize(("gradient", "rounds", "step"), [("latest", 120, 0.2), ("history", 60, 0.3)])
+def test_a_small_cnn_learns_what_all_see(gradient, rounds, step):
     run = gs.simulate(
-        gs.ldp_gradient_tracking(decay(0.2, 0.6)),
+        gs.ldp_gradient_tracking(decay(step, 0.6)),
         NET,
-        stream_of_pictures(120, 4),
+        stream_of_pictures(rounds, 4),
         model=cnn(),
-        steps=120,
+        steps=rounds,
         gradient=gradient,
-        evaluate_every=120,
+        evaluate_every=rounds,
     )
     assert run.history.accuracy[-1] > 0.9
     assert run.history.train_accuracy[-1] > 0.9

@@ -240,6 +240,9 @@ def test_from_init_to_collect(tmp_path):
     assert record.t == 12
     assert record.epsilon.shape == (10,)
     assert record.epsilon.dtype.names == ("spent", "for_ever")
+    names = record.config["stream"]["columns"]
+    assert len(names) == record.theta.shape[1]
+    assert (names[0], names[-1]) == ("bruises=f", "intercept")
     assert "exact gaussian noise at the source" in record.claim
 
 
@@ -309,7 +312,9 @@ def test_what_is_not_over_is_not_collected(tmp_path, fleet_of):
     wait_until(lambda: all(fleet.code(i) is not None for i in range(M)))
     from gossamer.peers.collect import collect_outcomes
 
-    assert collect_outcomes(tmp_path / "run").theta.shape == (M, 7)
+    record = collect_outcomes(tmp_path / "run")
+    assert record.theta.shape == (M, 7)
+    assert record.config["stream"]["columns"] == tuple(read_config(fleet.place(0)).schema.column_names)
     shutil.rmtree(fleet.place(1))
     with pytest.raises(gs.GossamerError, match="learners 1 are missing"):
         collect_outcomes(tmp_path / "run")

@@ -10,9 +10,9 @@ from scipy import fft
 
 from gossamer.errors import GossamerError
 from gossamer.records import FeatureBounds, Table
-from gossamer.streams import scattering
-from gossamer.streams.scattering import random_images, scattered, wavelets
+from gossamer.streams.scattering import random_images, scattered
 from gossamer.streams.stream import checked_bounds
+from gossamer.streams.wavelets import FLOOR, log_maps, padded, wavelets, windows
 
 
 def lines(count, side=28):
@@ -57,10 +57,10 @@ def test_wavelets_are_turned_and_scaled_copies_of_one():
 def test_convolution_on_half_the_pixels_is_that_on_all():
     """Second-scale moduli from half of the frequencies against the plain convolution, in their mean over an image."""
     x = random_images(8, 1, 28)
-    found = np.exp(scattering._maps(x, 1)) - scattering.FLOOR[1]
-    size, pad = scattering._padded(28)
+    found = np.exp(log_maps(x, 1)) - FLOOR[1]
+    size, pad = padded(28)
     spectrum = fft.fft2(np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), mode="symmetric"))
-    window = scattering._windows(size, pad, 28, 1, 1)[0]
+    window = windows(size, pad, 28, 1, 1)[0]
     plain = abs(fft.ifft2(spectrum * wavelets(size, 1))) @ window @ window
     assert found[:, 9:17, 0] == pytest.approx(plain, rel=0.05)
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from gossamer.models.bounds import clip_l1, clip_l2
     from gossamer.networks import Network
     from gossamer.privacy import Gaussian, Laplace
-    from gossamer.schedules import decay, geometric
     from gossamer.run_record import Record
+    from gossamer.schedules import decay, geometric
     from gossamer.simulate import simulate
 else:
     # Python gives the name of a package to the package when it is first imported: here `simulate` would no longer be

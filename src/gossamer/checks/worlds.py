@@ -27,7 +27,7 @@ from gossamer.privacy.accountant import Terms, total
 from gossamer.privacy.laws import Law
 from gossamer.records import Batch, FeatureBounds, dense_table
 from gossamer.rounds import Rounds
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_of
 from gossamer.streams import OnePass
 from gossamer.types import Array, Integers
 
@@ -80,7 +80,7 @@ class Case:
     @cached_property
     def setting(self) -> Setting:
         parts = (self.algorithm, self.network, self.stream, self.model, self.gradient)
-        return setting_of(*parts, self.rounds, self.size)
+        return setting_of(*parts, self.rounds)
 
     def boundary(self) -> PrivateBoundary:
         return self.bind(self.mechanism, self.setting)

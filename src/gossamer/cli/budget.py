@@ -20,7 +20,7 @@ from gossamer.cli.words import in_command
 from gossamer.errors import Argument, BadValue, GossamerError, Sentence
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Mechanism, Setting, Terms, lemma2_constant, theorem4
-from gossamer.privacy.accountant import curve, epsilon_of
+from gossamer.privacy.accountant import epsilon_curve
 from gossamer.schedules import Decay
 from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
 from gossamer.spec.build import build_data, build_mechanism, refuse_unbounded, state_mechanism
@@ -237,12 +237,4 @@ def _advice(learners: list[dict[str, Any]], mechanism: Mechanism, given: Spec, s
 
 def _curves(ledgers: list[Accountant], steps: int) -> tuple[Any, list[Any]]:
     counted = np.unique(np.geomspace(1, steps, 40).astype(int)).astype(float)
-    curves = []
-    for ledger in ledgers:
-        squared = ledger.terms.law.squared
-        totals = curve(ledger.terms, counted, squared)
-        unknown = np.full(len(counted), math.inf)
-        pure, squares = (unknown, totals) if squared else (totals, unknown)
-        both = zip(pure, squares, counted, strict=True)
-        curves.append(np.array([epsilon_of(ledger.terms, p, q, ledger.delta, int(t)) for p, q, t in both]))
-    return counted, curves
+    return counted, [epsilon_curve(ledger.terms, counted, ledger.delta) for ledger in ledgers]

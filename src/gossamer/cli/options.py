@@ -73,7 +73,7 @@ def _parameter(one: Setting) -> inspect.Parameter:
     if one.name == "dataset":
         about: Any = typer.Argument(help=f"{one.help} Or a description, FILE.toml.", metavar="[DATASET|FILE.toml]")
     else:
-        limits = {"min": one.least, "max": one.most} if one.kind in (int, float) else {}
+        limits: dict[str, Any] = {"min": one.least, "max": one.most} if one.kind in (int, float) else {}
         about = typer.Option(*_flags(one), help=one.help, **limits)
     default = list(one.default) if one.many else one.default
     return inspect.Parameter(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,8 @@ def run(
     try:
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
-        record = _run(parts, before, None if folder is None else lambda so_far: _checkpoint(so_far, spec, folder))
+        keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
+        record = _run(parts, before, keep)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from gossamer.datasets.registry import dataset
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.records import FeatureBounds, Table
-from gossamer.streams import scattering
+from gossamer.streams import scattering, wavelets
 from gossamer.streams.stream import BY_CLASS, Draws, OnePass, check_choice
 from gossamer.types import Integers
 
@@ -118,11 +118,11 @@ def _as(features: Features, train: Table, test: Table, channels: int, side: int,
     check_choice("features", features, "pixels", "scattering")
     if features == "pixels":
         return train, test
-    n = channels * scattering.MAPS * POOL[channels] ** 2 + 1
+    n = channels * wavelets.MAPS * POOL[channels] ** 2 + 1
     one = 1 + 2.0**-20  # norms of float32 features are 1 to 1e-7
     bounds = FeatureBounds(one * math.sqrt(n), one, one)
     rows = np.concatenate([train.rows, test.rows])
-    code = Path(scattering.__file__).read_bytes()
+    code = Path(scattering.__file__).read_bytes() + Path(wavelets.__file__).read_bytes()
     digest = hashlib.sha256(rows.tobytes() + code + str(POOL).encode()).hexdigest()[:16]
     kept = base / f"scattering-{digest}.npy"
     try:

@@ -79,7 +79,7 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
 
 
 def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: run[name] for name in ("diverged", "steps", "read", "why") if name in run}
+    kept: dict[str, Any] = {name: run[name] for name in ("diverged", "steps", "read", "why") if name in run}
     kept |= {"noise": run["noise"][0], "epsilon": max(run["epsilon"])} if "noise" in run else {}
     if not run["diverged"]:
         kept |= {name: run[name][-1] for name in ("accuracy", "train_accuracy")}

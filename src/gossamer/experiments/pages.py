@@ -69,7 +69,7 @@ def problem_of(studied: Studied) -> dict[str, Any]:
 
 def compact(run: Result, names: Sequence[str], digits: int) -> dict[str, Any]:
     """What a reader needs of a run, to so many digits."""
-    kept = {name: run[name] for name in ("seed", "diverged", "why") if name in run}
+    kept: dict[str, Any] = {name: run[name] for name in ("seed", "diverged", "why") if name in run}
     for name in ("noise", "epsilon", "t", *names):
         if name in run:
             kept[name] = run[name] if name == "t" else [rounded(value, digits) for value in run[name]]

@@ -125,8 +125,8 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=3)
 def _read(spec: Spec) -> tuple[Any, Any, Any]:
-    stream, model, network = build_data(spec, dataset_of(spec))
-    stream: Any = stream
+    built, model, network = build_data(spec, dataset_of(spec))
+    stream: Any = built
     stream.table = replace(stream.table, undeclared="")
     return stream, model, network
 

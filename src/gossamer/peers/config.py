@@ -187,8 +187,8 @@ class Plan:
         if plan.simulated is not None:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
-        delta = {"delta": plan.delta} if law_named(plan.law).needs_delta else {}
-        return MECHANISMS[plan.law].for_budget(plan.epsilon, horizon=horizon, where=plan.where, **delta)
+        delta = plan.delta if law_named(plan.law).needs_delta else 0.0
+        return MECHANISMS[plan.law].for_budget(plan.epsilon, delta, horizon=horizon, where=plan.where)
 
     def simulated(self) -> Decay | None:
         plan = self.config.privacy

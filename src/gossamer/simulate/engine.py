@@ -10,7 +10,7 @@ The same algorithm functions serve a party's own process, as a block of one lear
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from gossamer.privacy import (
     Mechanism,
     Privacy,
     PrivateBoundary,
-    Setting,
     SimulatedNoise,
     Unproved,
     simulated,
@@ -336,6 +335,15 @@ def _config(
     } | ({"tensors": True} if hasattr(model, "device") else {})
 
 
+def _unlike(one: Any, other: Any) -> Any:
+    """What of a setting is not as in another; a fingerprint only where nothing else says it."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return one
+    unlike = {part: one.get(part) for part in {**one, **other} if one.get(part) != other.get(part)}
+    said = {part: value for part, value in unlike.items() if part != "fingerprint"}
+    return said or unlike
+
+
 def _resumed(
     record: Record, config: dict[str, Any], state: Any, kind: Numpy | Torch
 ) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
@@ -349,8 +357,8 @@ def _resumed(
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
             raise NotResumedError(
-                f"the record to resume was run with {name} = {stored!r} and this run has {value!r}: "
-                "resume with the same settings, or start anew."
+                f"the record to resume was run with {name} = {_unlike(stored, value)!r} and this run has "
+                f"{_unlike(value, stored)!r}: resume with the same settings, or start anew."
             )
     if private and (record.epsilon is None or not record.seal):
         raise NotResumedError(

@@ -155,24 +155,20 @@ def build_mechanism(spec: Spec, learners: int, horizon: float | None = None) -> 
     assert spec.privacy.epsilon is not None
     if horizon is None and spec.privacy.horizon is not None:
         horizon = rounds(spec.privacy.horizon)
-    each = budgets(spec.privacy.epsilon, learners)
-    given: dict[str, Any] = {"where": spec.privacy.where, "horizon": horizon}
-    return MECHANISMS[spec.privacy.law].for_budget(each, **given, **_delta(spec))
+    each, where = budgets(spec.privacy.epsilon, learners), spec.privacy.where
+    return MECHANISMS[spec.privacy.law].for_budget(each, delta_of(spec), horizon=horizon, where=where)
 
 
 def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
     """Exact noise of stated scales."""
-    where: Any = spec.privacy.where
-    return MECHANISMS[spec.privacy.law](scale, where, **_delta(spec))
-
-
-def _delta(spec: Spec) -> dict[str, float]:
-    return {"delta": delta_of(spec)} if law_named(spec.privacy.law).needs_delta else {}
+    return MECHANISMS[spec.privacy.law](scale, spec.privacy.where, delta=delta_of(spec))
 
 
 def refuse_unbounded(model: Model) -> None:
     """A budget needs gradients that something bounds; here the remedy is a setting."""
-    if model.clip is None and not model.bounded:
+    if model.clip is None and not getattr(
+        model, "bounded", hasattr(model, "weights") and type(model).__name__ != "RidgeRegression"
+    ):
         raise GossamerError(
             f"nothing bounds the gradient of {model}, so no privacy can be proved: give ", Argument("clip", "C"),
             ", such as ", Argument("clip", 1), ".",

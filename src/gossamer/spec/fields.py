@@ -52,10 +52,10 @@ class Setting(NamedTuple):
         if type(value) is not self.kind:
             raise BadValue(self.name, value, f"expected {_KINDS[self.kind]}")
         if self.choices and value not in self.choices:
-            raise BadValue(self.name, value, f"expected {_listed(self.choices)}", near(value, self.choices))
+            raise BadValue(self.name, value, f"expected {_listed(self.choices)}", near(str(value), self.choices))
         low = -float("inf") if self.least is None else self.least
         high = float("inf") if self.most is None else self.most
-        if self.kind in (int, float) and not low <= value <= high:
+        if isinstance(value, int | float) and not low <= value <= high:
             raise BadValue(self.name, value, f"expected {_KINDS[self.kind]} from {low:g} to {high:g}")
         return value
 

@@ -6,6 +6,7 @@ Every record is read from its own line alone, so that no record can take another
 from __future__ import annotations
 
 import csv
+import math
 import string
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,8 +32,8 @@ class Cells:
     remedy: tuple[Part, ...] = ()  # for any record that is not as declared; (): each mistake has its own
 
     def __post_init__(self) -> None:
-        twice = next((name for name in self.header if self.header.count(name) > 1), None)
-        if twice is not None:
+        if len(set(self.header)) < len(self.header):
+            twice = next(name for name in self.header if self.header.count(name) > 1)
             raise GossamerError(f"{self.path} has two columns called {twice!r}: rename one.")
         for line, row in zip(self.lines, self.rows, strict=True):
             if len(row) != len(self.header):
@@ -82,7 +83,7 @@ def number(cell: str) -> float | None:
         value = float(cell)
     except ValueError:
         return None
-    return value if np.isfinite(value) else None
+    return value if math.isfinite(value) else None
 
 
 def lines_of(text: str, before: int = 0) -> list[tuple[int, str]]:

@@ -51,7 +51,7 @@ def from_csv(
     for name in [target, *owner, *categorical, *categories, *drop, *ranges]:
         cells.column(name)
     features = [name for name in cells.header if name not in {target, *owner, *drop}]
-    for name in set(categories) - set(features):
+    for name in [name for name in categories if name not in features]:
         remedy = ("declare the target's with ", Argument("classes")) if name == target else ("leave them out",)
         raise GossamerError(f"column {name!r} has declared categories and is no feature: ", *remedy, ".")
     if classes and regression:
@@ -63,6 +63,7 @@ def from_csv(
             f"column {target!r} holds {words[0]!r} and a regression needs numbers: change ", Argument("model"), "."
         )
 
+    # What is declared stands; what is not is read off the file.
     one_hot = [name for name in features if name in {*categorical, *categories}]
     numbers = [name for name in features if name not in one_hot] + [target] * regression
     inferred_ranges = {name: _range_in(cells, name) for name in numbers if name not in ranges}
@@ -76,6 +77,7 @@ def from_csv(
         intercept,
         inferred={*inferred_ranges, *inferred_categories, *([target] if inferred_classes else [])},
     )
+
     owners = _in_turn(cells, learners) if split_by is None else _by_value(cells.column(split_by))
     X, labels = schema.encode(cells)
     undeclared = schema.undeclared

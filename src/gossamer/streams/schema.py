@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,7 @@ class Schema:
         return X, _places(cells, self.target, given, known, "classes").astype(float)
 
 
+@lru_cache(maxsize=1024)
 def label(cell: str) -> Any:
     """One label by itself, as a number if it is one: 1 is 1.0, and whole numbers are exact."""
     try:
