@@ -17,8 +17,12 @@ import signal
 import sys
 
 import numpy as np
+import scipy.optimize
+import scipy.sparse.csgraph  # noqa: F401, with what follows: loaded once, before it is needed
 
 from gossamer.errors import GossamerError
+from gossamer.models import kernels  # noqa: F401
+from gossamer.peers import mixing  # noqa: F401
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner

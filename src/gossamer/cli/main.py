@@ -45,7 +45,7 @@ COMMANDS = {
         "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.",
     ),
     "peers": Place("peers", "A run of learners that are processes of their own: set up, start, watch, collect."),
-    "peer": Place("peers", "One party's learner."),
+    "peer": Place("peer", "One party's learner."),
 }
 
 

@@ -1,9 +1,8 @@
-"""`gossamer peers` and `gossamer peer`: learners as processes of their own."""
+"""`gossamer peers`: learners as processes of their own."""
 
 from __future__ import annotations
 
 import enum
-import importlib.util
 import json
 import time
 from pathlib import Path
@@ -15,11 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.options import takes
-from gossamer.errors import GossamerError
+from gossamer.cli.peer import needs_extra
 from gossamer.spec import Spec
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
-peer = typer.Typer(help="One party's learner.")
 
 
 class Durability(enum.StrEnum):
@@ -28,30 +26,6 @@ class Durability(enum.StrEnum):
 
 
 COLUMNS = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
-
-
-def needs_extra() -> None:
-    for module in ("grpc", "msgspec"):
-        if importlib.util.find_spec(module) is None:
-            raise GossamerError("learners as processes need gRPC: install gossamer-learning[peers].")
-
-
-@peer.command("run")
-def run(
-    config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
-    quiet: bool = typer.Option(False, help="Log to log.jsonl alone, and not to the terminal."),
-) -> None:
-    """Run one learner, on its owner's records, until its rounds are done; start it again whenever it was stopped.
-
-    \b
-    gossamer peer run learner-3
-    queue-reader | gossamer peer run learner-3   with [data] path = "-"; it must bring each record once, ever
-    """
-    needs_extra()
-    from gossamer.peers.config import read_config
-    from gossamer.peers.process import run_learner
-
-    raise typer.Exit(run_learner(read_config(config), quiet=quiet))
 
 
 @peers.command("init")

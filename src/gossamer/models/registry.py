@@ -41,7 +41,7 @@ def _adopt(name: str, make: Callable[[Wanted], Any]) -> Kind:
     return Kind(name, make)
 
 
-MODELS: Registry[Kind] = Registry("model", "gossamer.models", _adopt, heavy=("torch", "trial", "images"))
+MODELS: Registry[Kind] = Registry("model", "gossamer.models", _adopt, heavy=("kernels", "torch", "trial", "images"))
 
 
 def model(

@@ -22,7 +22,6 @@ from gossamer.peers.certificates import Identities, Pair, check_pair
 from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
-from gossamer.peers.links import Links
 from gossamer.peers.logs import log, log_to, stop_logging
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
@@ -36,10 +35,17 @@ from gossamer.setting import refuse_short_rounds
 TICK, LINGER = 0.2, 30.0  # seconds
 
 
+def connect_links(wiring: Wiring) -> Transport:
+    """The usual transport. gRPC is loaded when a learner joins its neighbours, and not while it waits for records."""
+    from gossamer.peers.links import Links
+
+    return Links(wiring)
+
+
 class LearnerProcess:
     """All parts of one learner, put together from its configuration. `connect` decides what carries its frames."""
 
-    def __init__(self, plan: Plan, hook: Hook | None = None, connect: MakeTransport = Links) -> None:
+    def __init__(self, plan: Plan, hook: Hook | None = None, connect: MakeTransport = connect_links) -> None:
         self.plan, self._hook, self._connect = plan, hook, connect
         self._spool: Spool | None = None
         self._said_end = False
@@ -208,7 +214,9 @@ class LearnerProcess:
             log.warning("standard input has ended", extra={"records": len(self.feed)})
 
 
-def run_learner(plan: Plan, hook: Hook | None = None, quiet: bool = False, connect: MakeTransport = Links) -> int:
+def run_learner(
+    plan: Plan, hook: Hook | None = None, quiet: bool = False, connect: MakeTransport = connect_links
+) -> int:
     """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
     os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.path("log.jsonl"), quiet)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from gossamer.files import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def save_picture(figure: Figure, path: Path) -> None:

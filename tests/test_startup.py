@@ -1,0 +1,100 @@
+"""What is not used is not loaded: the package, the command's help, a peer that waits; each in a fresh interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gossamer as gs
+from gossamer.cli.main import COMMANDS, imported_command
+
+HEAVY = ("numba", "scipy", "matplotlib", "networkx", "torch", "rich", "typer")
+CALL = """
+import sys
+from gossamer.cli import main
+sys.argv = ["gossamer", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+"""
+LIMIT = 120.0  # seconds, on a machine that is busy with other things
+
+
+def loaded_after(code, *words):
+    """Which of the heavy modules an interpreter has loaded that has run nothing else."""
+    tell = f"\nimport sys\nprint()\nprint(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code + tell, *words], capture_output=True, text=True, check=True, timeout=LIMIT
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert not loaded_after("import gossamer")
+
+
+@pytest.mark.parametrize("name", gs.__all__)
+def test_every_public_name_is_found(name):
+    assert getattr(gs, name) is not None
+    assert name in dir(gs)
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'simulation'"):
+        _ = gs.simulation
+
+
+@pytest.mark.parametrize("first", ["import gossamer.simulate.engine", "import gossamer; gossamer.simulate"])
+def test_simulate_is_the_function_whatever_of_its_package_is_imported(first):
+    then = "from gossamer.simulate.engine import simulate; import gossamer; assert gossamer.simulate is simulate"
+    loaded_after(f"{first}\n{then}")
+
+
+def test_help_loads_no_command():
+    assert loaded_after(CALL, "--help") == {"typer"}
+
+
+@pytest.mark.parametrize("words", [["graph"], ["audit"], ["peers", "init"], ["peer", "run"]], ids=" ".join)
+def test_help_of_a_command_loads_no_library_of_its_work(words):
+    assert loaded_after(CALL, *words, "--help") <= {"typer", "rich", "scipy"}  # scipy itself loads none of its parts
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says_of_itself(name):
+    command = imported_command(name)
+    assert command.name == name
+    assert command.get_short_help_str(1000).rstrip(".") == COMMANDS[name].help.rstrip(".")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs the extra `peers`")
+def test_a_peer_that_waits_for_records_has_loaded_no_compiler(gossamer, tmp_path):
+    words = ["--learners", "3", "--target", "ill", "--classes", "0,1", "--range", "age=0:120", "--steps", "5"]
+    assert gossamer("peers", "init", "run", *words)[0] == 0
+    folder = tmp_path / "run" / "learner-0"
+    process = subprocess.Popen([sys.executable, "-m", "gossamer", "peer", "run", str(folder), "--quiet"])
+    try:
+        until = time.monotonic() + LIMIT
+        while state_of(folder) != "waiting for records":
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert "numpy" in maps
+    assert not [name for name in ("numba", "llvmlite", "matplotlib", "torch") if f"/{name}/" in maps]
+
+
+def state_of(folder):
+    """What a learner says of itself, or None while it has said nothing."""
+    status = folder / "status.json"
+    return json.loads(status.read_text())["state"] if status.exists() else None
