@@ -28,11 +28,11 @@ RING = gs.Network.exponential(M)
 
 
 @pytest.fixture
-def fleet_of():
+def fleet_of(zygote):
     made = []
 
     def start(*args, **kwargs):
-        made.append(Fleet(*args, m=M, **kwargs))
+        made.append(Fleet(zygote, *args, m=M, **kwargs))
         return made[-1]
 
     yield start
