@@ -7,6 +7,8 @@ run = gs.simulate(gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.
 run.plot("run.png")
 """
 
+from typing import TYPE_CHECKING, Any
+
 from gossamer import datasets, privacy, streams
 from gossamer.algorithms import (
     Algorithm,
@@ -23,24 +25,49 @@ from gossamer.algorithms import (
 )
 from gossamer.checks.audit import audit
 from gossamer.checks.conformance import check_algorithm
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
 from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.bounds import clip_l1, clip_l2
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import decay, geometric
 from gossamer.simulate import Record, simulate
+from gossamer.types import Dynamics, Out, Rows
 from gossamer.version import __version__
+
+if TYPE_CHECKING:
+    from gossamer.models.torch import NeuralNetwork as NeuralNetwork
+else:
+
+    def __getattr__(name: str) -> Any:
+        """NeuralNetwork, once it is asked for: torch is an extra."""
+        if name != "NeuralNetwork":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            from gossamer.models.torch import NeuralNetwork
+        except ModuleNotFoundError:
+            raise GossamerError(
+                "neural networks need torch: install the extra, pip install 'gossamer-learning[nn]'."
+            ) from None
+        return NeuralNetwork
+
 
 __all__ = [
     "Algorithm",
+    "BadValue",
+    "BudgetSpent",
+    "Diverged",
+    "Dynamics",
     "Gaussian",
     "GossamerError",
     "Laplace",
     "LogisticRegression",
     "Network",
+    "NotProvable",
+    "Out",
     "Record",
     "RidgeRegression",
+    "Rows",
     "SoftmaxRegression",
     "__version__",
     "audit",

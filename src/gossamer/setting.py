@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.errors import GossamerError
-from gossamer.models import Gradient, Model
+from gossamer.models import Gradient, Model, Sizes
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
@@ -20,7 +20,7 @@ from gossamer.types import Dynamics, Rounding
 
 def setting_for(
     learners: Sequence[int],
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     network: Network,
     model: Model,
     table: Table,
@@ -52,8 +52,7 @@ def setting_for(
             known[k] = rounding_of(algorithm, rows[k], z, list(about.channels), about.after)
         return Rounding(*(errors[:rounds] for errors in known[k]))
 
-    bounded: Any = model
-    most = max(int(n) for n in per_round)
+    sizes = Sizes(table.columns, max(int(n) for n in per_round))
     return Setting(
         learners=len(rows),
         coordinates=size,
@@ -61,7 +60,7 @@ def setting_for(
         window=window_of(model, gradient),
         records=[int(n) for n in per_round],
         per_round=model.clip is not None and model.clip.per == "round",
-        reach=lambda norm: bounded.reach(table.bounds, 1 if norm == 1 else 2, columns=table.columns, records=most),
+        reach=lambda norm: model.reach(table.bounds, 1 if norm == 1 else 2, sizes),
         ridge=model.l2,
         dynamics=dynamics,
         rounding=rounding,
@@ -75,5 +74,4 @@ def window_of(model: Model, gradient: Gradient) -> float:
     """How many rounds' records a gradient is the mean of; networks remember some, linear models all."""
     if gradient == "latest":
         return 1.0
-    remember = getattr(model, "remember", None)
-    return math.inf if remember is None else float(remember)
+    return math.inf if model.remember is None else float(model.remember)

@@ -25,6 +25,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -34,7 +35,8 @@ class State(NamedTuple):
     w: Array  # (k, n) direction without the newest gradient
 
 
-def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+@method(label="DiaDSP", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998, order=2)
+def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """DiaDSP with a constant step, decay(α, 0), and, where given, noise scales geometric(d, q)."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.errors import GossamerError
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -28,9 +29,10 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
+@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, order=9)
 def dsgd(
     step: Schedule, noise: Schedule | None = None, *, over: Literal["W", "R"] = "W", strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """DSGD with step sizes `step`; over="R" is the naive run on a directed graph, a misuse, and needs strict=False."""
 
     if over not in ("W", "R"):
@@ -70,3 +72,9 @@ def dsgd(
         weights=(lambda u: u) if over == "R" else None,
         parameters={"step": repr(step), "over": over, "noise": repr(noise) if noise is not None else None},
     )
+
+
+@method(label="DSGD on I+R (misuse)", source="V", step_exponent=0.6, noise_exponent=0.55, compared=False, order=10)
+def dsgd_naive(step: Schedule, noise: Schedule | None = None, *, strict: bool = False) -> Algorithm[State]:
+    """The misuse: DSGD over the links of a directed graph as if it were balanced."""
+    return dsgd(step, noise, over="R", strict=strict)

@@ -20,6 +20,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -30,6 +31,7 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
+@method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, order=6)
 def ldol(
     step: Schedule,
     noise: Schedule | None = None,
@@ -37,7 +39,7 @@ def ldol(
     weaken: Decay = WEAKEN,
     box: float = math.inf,
     strict: bool = True,
-) -> Algorithm:
+) -> Algorithm[State]:
     """LDOL with step sizes `step` and the weakening factor `weaken` on every link."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -24,6 +24,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -33,9 +34,10 @@ class State(NamedTuple):
     b: Array  # (k, n) mixed parameters, where the next gradient is taken
 
 
+@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, order=4)
 def stochastic_subgradient(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """Zhu et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
 
     def moved(x: State, grad: Array, t: int) -> Array:

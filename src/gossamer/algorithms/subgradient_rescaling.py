@@ -21,6 +21,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
 from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -30,9 +31,10 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
+@method(label="Rescaling (Xiong et al.)", source="S", step_exponent=0.6, noise_exponent=0.55, order=5)
 def subgradient_rescaling(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """Xiong et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
 
     def init(rows: Rows, theta0: Array) -> State:

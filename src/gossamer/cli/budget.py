@@ -129,7 +129,7 @@ def budget(
     schedule = parse.step_schedule(settings.step or OWN_STEP)
     algorithm = ldp_gradient_tracking(step=schedule, strict=False)
     kind: Any = settings.gradient
-    size = stream.table.columns * what.outputs
+    size = what.theta_size(stream.table.columns)
     setting = setting_of(algorithm, network, stream, what, kind, steps, size)
     ledgers = [Accountant(terms, delta=mechanism.delta) for terms in mechanism.terms(setting)]
     found = [_learner(i, ledger, network, schedule, setting, steps, now) for i, ledger in enumerate(ledgers)]

@@ -106,7 +106,7 @@ def _paper_noise(settings: Settings) -> str:
     return IMAGE_NOISE if settings.images else PAPER_NOISE
 
 
-def cost(algorithm: Algorithm, network: Network, stream: Stream, model: Any, gradient: Any, steps: int) -> str:
+def cost(algorithm: Algorithm[Any], network: Network, stream: Stream, model: Any, gradient: Any, steps: int) -> str:
     """What exact noise of an algorithm's scales would cost, whatever it is, in a sentence."""
     if model.clip is None:
         return "ε = ∞: nothing bounds the gradient of a neural network; --clip C does."

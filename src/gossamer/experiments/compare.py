@@ -128,7 +128,7 @@ def published_epsilon(problem: Problem, steps: int) -> float:
     stream = problem.stream(0)
     network, model = problem.network(stream.learners), problem.model()
     algorithm = METHODS[OURS].build(PUBLISHED_STEP)
-    size = stream.population.table.columns * model.outputs
+    size = model.theta_size(stream.table.columns)
     setting = setting_of(algorithm, network, stream, model, "history", steps, size)
     terms = Laplace(decay(1.0, [0.5 + 0.01 * (i + 1) for i in range(network.m)])).terms(setting)
     found = epsilons(terms, steps, 0.0)

@@ -83,7 +83,7 @@ class FeatureTask:
         said: Result = {"diverged": False, "steps": steps, "read": 10 * steps * self.per_round / len(stream.table)}
         noise = None
         if private:
-            size = stream.table.columns * model.outputs
+            size = model.theta_size(stream.table.columns)
             setting = setting_of(algorithm, network, stream, model, "latest", steps, size)
             terms = Gaussian.for_budget(self.epsilon, DELTA, where="source").terms(setting)
             noise = simulated(decay([t.initial for t in terms], 0.0), self.seed, "gaussian", "source")

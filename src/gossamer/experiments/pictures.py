@@ -142,7 +142,11 @@ class PictureTask:
 
     def key(self) -> str:
         method = METHODS[self.method]
-        said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": code_of(self.method)}
+        said = {
+            "version": __version__,
+            "noise": [method.noise_exponent, method.noise_ratio],
+            "code": code_of(self.method),
+        }
         said |= asdict(self)
         if Path(self.problem.graph).is_file():
             said |= {"content": hashlib.sha256(Path(self.problem.graph).read_bytes()).hexdigest()}
@@ -185,7 +189,9 @@ def _terms(problem: Pictures, method: str, step: float, steps: int, epsilon: flo
         mechanism = Laplace(decay(PUBLISHED_NOISE, [0.5 + 0.01 * (i + 1) for i in range(network.m)]))
     else:
         how = METHODS[method]
-        mechanism = Laplace.for_budget(float(epsilon), horizon=steps, exponent=how.exponent, ratio=how.ratio)
+        mechanism = Laplace.for_budget(
+            float(epsilon), horizon=steps, exponent=how.noise_exponent, ratio=how.noise_ratio
+        )
     return mechanism.terms(setting)
 
 

@@ -60,7 +60,11 @@ class Task:
     def key(self) -> str:
         """Of all that decides the outcome: these values, what the files they name hold, and the method's own source."""
         method = METHODS[self.method]
-        said = {"version": __version__, "noise": [method.exponent, method.ratio], "code": code_of(self.method)}
+        said = {
+            "version": __version__,
+            "noise": [method.noise_exponent, method.noise_ratio],
+            "code": code_of(self.method),
+        }
         said |= {**asdict(self), "content": self.problem.content()}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -84,7 +88,7 @@ def outcome(task: Task) -> Result:
     said: Result = {"method": task.method, "step": task.step, "seed": task.seed, "diverged": False}
     noise = None
     if task.epsilon is not None:
-        size = stream.population.table.columns * model.outputs
+        size = model.theta_size(stream.table.columns)
         setting = setting_of(algorithm, network, stream, model, task.gradient, task.steps, size)
         try:
             terms = _mechanism(task, network.m).terms(setting)
@@ -128,7 +132,7 @@ def _mechanism(task: Task, learners: int) -> Mechanism:
         published: Mechanism = kind(decay(1.0, exponents), **given)
         return published
     if task.where == "messages":
-        given |= {"exponent": method.exponent, "ratio": method.ratio}
+        given |= {"exponent": method.noise_exponent, "ratio": method.noise_ratio}
     calibrated: Mechanism = kind.for_budget(task.epsilon, horizon=task.steps, **given)
     return calibrated
 

@@ -41,7 +41,7 @@ def results(comparison: Comparison, command: str) -> dict[str, Any]:
 
 
 def _noise(method: str) -> dict[str, float]:
-    return {"noise_exponent": METHODS[method].exponent, "noise_ratio": METHODS[method].ratio}
+    return {"noise_exponent": METHODS[method].noise_exponent, "noise_ratio": METHODS[method].noise_ratio}
 
 
 def _compact(run: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gossamer import algorithms
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms import Algorithm, find_method, methods
+from gossamer.arrays import dense
 from gossamer.errors import GossamerError
-from gossamer.models import Clip, LogisticRegression, Model, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
+from gossamer.models import Clip, LinearModel, LogisticRegression, RidgeRegression, SoftmaxRegression, clip_l1, clip_l2
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.privacy.accountant import ACCOUNTING
@@ -28,7 +28,7 @@ from gossamer.streams.schema import Schema
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Some = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-METHODS = [name for name in algorithms.__all__ if name != "Algorithm"]
+METHODS = sorted(name for name, method in methods().items() if method.compared)
 
 
 class Plain(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -151,14 +151,14 @@ class Plan:
             own += f" accounting {ACCOUNTING}"  # rounds that were booked otherwise cannot be gone on from
         return f"{self.fingerprint}-{hashlib.sha256(own.encode()).hexdigest()[:16]}"
 
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> Algorithm[Any]:
         run = self.config.run
         if run.method not in METHODS:
             raise GossamerError(f"[run] method = {run.method!r}: expected one of {', '.join(METHODS)}.")
-        made: Algorithm = getattr(algorithms, run.method)(decay(*run.step), strict=run.strict)
+        made: Algorithm[Any] = find_method(run.method).factory(decay(*run.step), strict=run.strict)
         return made
 
-    def model(self) -> Model:
+    def model(self) -> LinearModel:
         plan, classes = self.config.model, len(self.config.records.classes)
         clip: Clip | None = None
         if plan.clip is not None:
@@ -249,6 +249,5 @@ def graph_json(network: Network) -> str:
 
 
 def _dense(network: Network, name: str) -> list[list[float]]:
-    matrix: Any = getattr(network, name)
-    rows: list[list[float]] = (matrix.toarray() if hasattr(matrix, "toarray") else matrix).tolist()
+    rows: list[list[float]] = dense(getattr(network, name)).tolist()
     return rows

@@ -39,6 +39,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numba import njit, uint64
 from numpy.typing import NDArray
 
+from gossamer.arrays import kind_of
 from gossamer.errors import GossamerError
 from gossamer.types import Array
 
@@ -198,12 +199,11 @@ def exact_gaussian(values: Any, scale: Any) -> Any:
 
 
 def _released(values: Any, scale: Any, kernel: Any) -> Any:
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch before there is one
-        if values.device.type == "cpu":  # twenty times as fast as tensor operations
-            return values.new_tensor(_released(values.detach().double().numpy(), np.asarray(scale), kernel))
+    kind = kind_of(values)
+    if kind.place != "cpu":  # tensors in memory are noised as arrays: twenty times as fast as tensor operations
         tensors = importlib.import_module("gossamer.privacy.tensors")
         return tensors.released(values, scale, "laplace" if kernel is _laplace else "gaussian", LARGEST, SMALLEST)
-    given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
+    given, size = kind.to_numpy(kind.widen(values)), np.asarray(scale, dtype=float)
     if not (np.isfinite(size).all() and (size > SMALLEST).all()):
         raise GossamerError(f"a noise scale of {size.min():g}: expected a finite number above {SMALLEST:g}.")
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
@@ -222,4 +222,4 @@ def _released(values: Any, scale: Any, kernel: Any) -> Any:
             f"a value is {worst:.3g} noise scales large, expected below {LARGEST:g}: what is sent would lose the grid; "
             "scale features down, use a smaller step, or more noise."
         )
-    return _keystream.add(kernel, rows, scales * 2.0**-BITS).reshape(given.shape)
+    return kind.make(_keystream.add(kernel, rows, scales * 2.0**-BITS).reshape(given.shape))
