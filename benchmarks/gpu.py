@@ -25,7 +25,6 @@ from gossamer.privacy import Unproved, simulated
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.simulate.engine import Mixer, one_round
-from gossamer.simulate.kinds import kind_of
 from gossamer.simulate.matrix import matrix_rounds
 
 LEARNERS, IMAGES, SIDE = 10, 40, 32
@@ -87,8 +86,8 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     stream: Any = Same()
     fleet: Any = Fleet(model, LEARNERS, "latest")
     network, algorithm = gs.Network.paper(), gs.ldp_gradient_tracking(gs.decay(0.1, 0.6))
-    kind = kind_of(model)  # type: ignore[arg-type]
-    rows, mix = kind.rows(network, algorithm.mixes), Mixer(network, algorithm.mixes, kind)
+    rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
+    mix = Mixer(network, algorithm.mixes, model.arrays)
     noise = simulated(gs.decay(0.01, [0.51 + 0.01 * i for i in range(LEARNERS)]))
     boundary = Unproved(noise)
     state = [algorithm.init(rows, model.start(LEARNERS, 0))]
@@ -96,7 +95,7 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     grad = with_ridge(fleet.gradient(state[0].theta), 0.0, state[0].theta).clone()
     given: Any = Given(grad)
     before = torch.cuda.memory_allocated()
-    matrix: Any = matrix_rounds(algorithm, network, kind, noise, state[0], 0)  # type: ignore[arg-type]
+    matrix: Any = matrix_rounds(algorithm, network, model.arrays, noise, state[0], 0)
     held = torch.cuda.memory_allocated() - before
 
     def round_with(memory: Any) -> None:

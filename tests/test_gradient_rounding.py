@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.models import Clip, kernels
+from gossamer.models import Clip, Sizes, kernels
 from gossamer.models.bounds import LOGISTIC_ERROR, UNIT, mean_error
 from gossamer.models.linear import LOGISTIC, row_norms
 from gossamer.records import Batch, FeatureBounds, Table, binary_table, dense_table, features_of
@@ -121,7 +121,7 @@ def test_a_records_gradient_is_as_close_and_as_short_as_is_accounted(name, c, or
     count, n = 12, 9
     model = MODELS[name](clip=None if c is None else Clip(order, c))
     table = table_of(kind, rng, count, n)
-    reach = model.reach(table.bounds, order, columns=n)
+    reach = model.reach(table.bounds, order, Sizes(n))
     memory = model.memory(table, "latest", np.ones(count, dtype=np.int64))
     memory.observe(one_each(table))
     fixed = reach.error + mean_error(reach.c, 1)
@@ -199,7 +199,7 @@ def test_a_mean_is_as_close_to_the_exact_one_as_is_accounted(name, c, order, kin
     found = together.gradient(theta)[0]
     exact_mean = [sum(map(Fraction, column)) / count for column in each.T.tolist()]
     off = [Fraction(float(g)) - v for g, v in zip(found, exact_mean, strict=True)]
-    reach = model.reach(table.bounds, order, columns=n)
+    reach = model.reach(table.bounds, order, Sizes(n))
     bound = mean_error(reach.c, count)
     if table.codebook is not None:  # many records have their margins summed in another order than one
         bound += 2 * (reach.error + reach.error_per_size * 100)
@@ -227,7 +227,7 @@ def test_so_is_one_by_tables_of_partial_sums(name, c, order, kind, size):
     ]
     flat = [mpmath.fsum(one[j][k] for one in each) / count for j in range(n) for k in range(model.outputs)]
     off = norm_of((mpmath.mpf(float(g)) - v for g, v in zip(found, flat, strict=True)), order)
-    reach = model.reach(table.bounds, order, columns=n)
+    reach = model.reach(table.bounds, order, Sizes(n))
     assert off <= reach.error + reach.error_per_size * size + mean_error(reach.c, count)
 
 
@@ -250,7 +250,7 @@ def test_a_rounds_clipped_mean_is_as_close_to_the_exact_one_as_is_accounted(name
     n, count, size = 6, 40, 1000.0
     for c in (1e-2, 10.0):
         model, table = MODELS[name](clip=Clip(order, c, "round")), table_of("dense", rng, count, n)
-        reach = model.reach(table.bounds, order, columns=n, records=count)
+        reach = model.reach(table.bounds, order, Sizes(n, count))
         memory = model.memory(table, "latest", np.array([count]))
         memory.observe(Batch(table.rows, table.labels, np.array([count])))
         theta = points(rng, 1, n * model.outputs, size)
@@ -321,13 +321,13 @@ def test_norms_of_float32_rows_are_found_in_float64():
 def test_declared_norms_are_rounded_up(rows, order):
     """√22 and 22 · (1/22) are rounded themselves."""
     table = gs.datasets.mushrooms(10, rows=rows).table
-    c = gs.LogisticRegression().reach(table.bounds, order, columns=table.columns).c
+    c = gs.LogisticRegression().reach(table.bounds, order, Sizes(table.columns)).c
     assert within([table.scale] * 22, order, c)
     rng = np.random.default_rng(order)
     for n in (1, 3, 10, 300):
         high = rng.uniform(0, 1, n)
         stream = gs.streams.from_arrays([high[None], 0.5 * high[None]], [[0], [1]], ranges=(-high, high))
-        assert within(high, order, gs.LogisticRegression().reach(stream.table.bounds, order, columns=n).c)
+        assert within(high, order, gs.LogisticRegression().reach(stream.table.bounds, order, Sizes(n)).c)
 
 
 def test_no_gradient_has_a_ridge():
@@ -350,8 +350,14 @@ def test_no_gradient_has_a_ridge():
         (lambda: gs.clip_l1(1e-31), "from 1e-30 to 1e30"),
         (lambda: gs.clip_l2(math.inf), "expected a finite number above 0"),
         (lambda: gs.LogisticRegression().reach(FeatureBounds(1e101, 1.0, 1.0), 1), "norm 1e.101: expected"),
-        (lambda: gs.LogisticRegression().reach(FeatureBounds(1.0, 1.0, 1.0), 1, columns=2**28), "2.27; use fewer"),
-        (lambda: gs.LogisticRegression().reach(FeatureBounds(1.0, 1.0, 1.0), 1, records=2**26), "2.25; use fewer"),
+        (
+            lambda: gs.LogisticRegression().reach(FeatureBounds(1.0, 1.0, 1.0), 1, Sizes(columns=2**28)),
+            "2.27; use fewer",
+        ),
+        (
+            lambda: gs.LogisticRegression().reach(FeatureBounds(1.0, 1.0, 1.0), 1, Sizes(records=2**26)),
+            "2.25; use fewer",
+        ),
     ],
 )
 def test_what_lies_beyond_the_proofs_is_refused(call, said):

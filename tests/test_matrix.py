@@ -12,6 +12,7 @@ from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
 from gossamer import decay
+from gossamer.arrays import Tensors
 from gossamer.privacy import Unproved, simulated
 from gossamer.rounds import Rounds
 from gossamer.simulate.engine import Mixer, one_round
@@ -74,24 +75,14 @@ def test_a_box_is_not_linear():
         assert matrix_rounds(algorithm, NET, None, None, None, 0) is None
 
 
-class Linear:
-    """What a device's kind is asked for, on the CPU."""
-
-    def __init__(self, torch):
-        self._torch, self.on_gpu = torch, False
-
-    def back(self, value):
-        return self._torch.as_tensor(np.array(value), dtype=self._torch.float64)
-
-
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_rounds_on_tensors_go_on_where_they_stopped_and_draw_the_law(law):
     torch = pytest.importorskip("torch", reason="needs the extra `nn`")
-    algorithm, kind = METHODS["ldp_gradient_tracking"].build(0.3), Linear(torch)
+    algorithm, kind = METHODS["ldp_gradient_tracking"].build(0.3), Tensors(torch.float64, torch.device("cpu"))
     noise = simulated(decay(0.1, 0.55), 3, law)
     rows, n = NET.rows(mixes=algorithm.mixes), 20_000
     state = algorithm.init(rows, np.zeros((10, n)))
-    state = type(state)(*(kind.back(value) for value in state))
+    state = type(state)(*(kind.make(value) for value in state))
     grad = torch.zeros(10, n, dtype=torch.float64)
     straight = matrix_rounds(algorithm, NET, kind, noise, state, 0)
     for t in range(4):

@@ -16,6 +16,7 @@ from gossamer.checks.defects import TakesAnything
 from gossamer.checks.steer import attempts, steered_losses
 from gossamer.checks.worlds import Case
 from gossamer.experiments.catalogue import METHODS
+from gossamer.models import Sizes
 from gossamer.peers.journal import Journal
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.privacy import Accountant, Gaussian, Laplace, noised_fields, rounding_of
@@ -142,7 +143,7 @@ def test_the_ledger_charges_rounding_as_the_mathematics_says(method, i, law):
     setting = setting_of(algorithm, NET, stream, model, "history", T, n)
     terms = MECHANISMS[law].terms(setting)[i]
     dynamics = terms.dynamics(T)
-    c, L, error, per_size = model.reach(stream.table.bounds, 1 if law == "laplace" else 2, columns=n, records=1)
+    c, L, error, per_size = model.reach(stream.table.bounds, 1 if law == "laplace" else 2, Sizes(n, 1))
     root = n if law == "laplace" else math.sqrt(n)
     t = np.arange(1.0, T + 1)
     S = FAR * t**-0.55

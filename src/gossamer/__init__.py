@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from gossamer.checks.conformance import check_algorithm
     from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
     from gossamer.models.bounds import clip_l1, clip_l2
+    from gossamer.models.torch import NeuralNetwork as NeuralNetwork
     from gossamer.networks import Network
     from gossamer.privacy import Gaussian, Laplace
     from gossamer.run_record import Record
     from gossamer.schedules import decay, geometric
     from gossamer.simulate import simulate
+    from gossamer.types import Dynamics, Out, Rows
 else:
     # Python gives the name of a package to the package when it is first imported: here `simulate` would no longer be
     # the function once any module of gossamer.simulate is loaded. So it is imported now, and gives its name back.
@@ -58,7 +60,9 @@ else:
             "gossamer.schedules": ["decay", "geometric", "schedules"],
             "gossamer.simulate.engine": ["simulate"],
             "gossamer.run_record": ["Record"],
+            "gossamer.models.torch": ["NeuralNetwork"],
             "gossamer.streams": ["streams"],
+            "gossamer.types": ["Dynamics", "Out", "Rows"],
         },
         otherwise="gossamer.algorithms",  # every method that is declared there
     )
@@ -73,14 +77,17 @@ __all__ = [
     "BadValue",
     "BudgetSpent",
     "Diverged",
+    "Dynamics",
     "Gaussian",
     "GossamerError",
     "Laplace",
     "LogisticRegression",
     "Network",
     "NotProvable",
+    "Out",
     "Record",
     "RidgeRegression",
+    "Rows",
     "SoftmaxRegression",
     "__version__",
     "audit",

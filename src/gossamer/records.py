@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from gossamer.arrays import dense
 from gossamer.types import Array, Integers
 
 Codes = NDArray[Any]  # unsigned integers, (records, slots)
@@ -174,6 +175,4 @@ def features_of(table: Table) -> Any:
 
 def dense_rows(table: Table) -> NDArray[Any]:
     """The features record by record: as they lie, bytes as bytes, or unpacked from codes."""
-    found = features_of(table)
-    rows: NDArray[Any] = found.toarray() if table.codebook is not None else found
-    return rows
+    return dense(features_of(table))

@@ -20,13 +20,13 @@ A run that learns stays far below FARTHEST, and there `near` changes no bit.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, State
+from gossamer.arrays import NUMPY, kind_of
 from gossamer.models import Memory
 from gossamer.privacy import Boundary, noised_fields
 from gossamer.records import Batch
@@ -42,21 +42,27 @@ class Sent(NamedTuple):
     out: dict[str, Out]
 
 
-class Rounds:
+class Rounds(Generic[State]):
     """The rounds of a block of learners; `ridge` is the model's l2, `finite` whether states are kept below FARTHEST."""
 
     def __init__(
-        self, algorithm: Algorithm, rows: Rows, memory: Memory, boundary: Boundary, ridge: float, finite: bool = False
+        self,
+        algorithm: Algorithm[State],
+        rows: Rows,
+        memory: Memory,
+        boundary: Boundary,
+        ridge: float,
+        finite: bool = False,
     ) -> None:
         self._algorithm, self._rows, self._memory = algorithm, rows, memory
         self._boundary, self._ridge, self._finite = boundary, ridge, finite
         self._parameters = noised_fields(algorithm, rows)
 
-    def start(self, state: Any) -> Any:
+    def start(self, state: State) -> State:
         """The state of round 0, or of wherever a run goes on."""
         return self._held(state, 0)
 
-    def send(self, state: Any, records: Batch, t: int) -> Sent:
+    def send(self, state: State, records: Batch, t: int) -> Sent:
         """Take round t's records in, charge the round, and draw what is sent in it."""
         self._memory.observe(records)
         self._boundary.charge(t)
@@ -68,29 +74,28 @@ class Rounds:
     def _released(self, channel: str, t: int, out: Out) -> Out:
         return out._replace(value=self._boundary.release(channel, t, out.value)) if out.private else out
 
-    def receive(self, state: Any, gradient: Array, got: Mapping[str, Array], private: Collection[str], t: int) -> Any:
+    def receive(
+        self, state: State, gradient: Array, got: Mapping[str, Array], private: Collection[str], t: int
+    ) -> State:
         """The state of round t + 1, from what came in round t; `private` are the channels that carry noise."""
         taken = {channel: self._boundary.take(t, sum_) if channel in private else sum_ for channel, sum_ in got.items()}
         return self._held(self._algorithm.step(state, taken, gradient, self._rows, t), t + 1)
 
-    def _held(self, state: Any, t: int) -> Any:
+    def _held(self, state: State, t: int) -> State:
         kept = {name: self._boundary.hold(t, getattr(state, name)) for name in self._parameters}
         return state._replace(**({name: near(value) for name, value in kept.items()} if self._finite else kept))
 
 
 def near(value: Any) -> Any:
     """No coordinate beyond FARTHEST; cutting off moves no two values apart."""
-    if hasattr(value, "new_tensor"):
-        largest = min(FARTHEST, importlib.import_module("torch").finfo(value.dtype).max)
-        return value.nan_to_num(0.0).clip(-largest, largest)
-    if np.abs(value).max(initial=0.0) <= FARTHEST:  # which NaN is not
+    kind = kind_of(value)
+    if kind is NUMPY and np.abs(value).max(initial=0.0) <= FARTHEST:  # which NaN is not
         return value
-    return np.clip(np.nan_to_num(value), -FARTHEST, FARTHEST)
+    return kind.cut_off(value, FARTHEST)
 
 
 def with_ridge(gradient: Any, ridge: float, point: Any) -> Any:
     """The gradient with the penalty's l2 θ; a tensor comes back in the precision that θ has."""
-    if hasattr(gradient, "new_tensor"):
-        gradient = gradient.to(point.dtype)
-        return gradient.add(point, alpha=ridge) if ridge else gradient
-    return gradient + ridge * point if ridge else gradient
+    kind = kind_of(point)
+    gradient = kind.narrow(gradient)
+    return kind.add_scaled(gradient, ridge, point) if ridge else gradient

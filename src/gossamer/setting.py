@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.errors import AT_SOURCE, Argument, NotProvable, Part
-from gossamer.models import Gradient, Model
+from gossamer.models import Gradient, Model, Sizes
 from gossamer.networks import Network
 from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
@@ -21,7 +21,7 @@ from gossamer.types import Dynamics, Rounding
 
 def setting_for(
     learners: Sequence[int],
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     network: Network,
     model: Model,
     table: Table,
@@ -53,8 +53,7 @@ def setting_for(
             known[k] = rounding_of(algorithm, rows[k], z, list(about.channels), about.after)
         return Rounding(*(errors[:rounds] for errors in known[k]))
 
-    bounded: Any = model
-    most = max(int(n) for n in per_round)
+    sizes = Sizes(table.columns, max(int(n) for n in per_round))
     return Setting(
         learners=len(rows),
         coordinates=size,
@@ -62,7 +61,7 @@ def setting_for(
         window=window_of(model, gradient),
         records=[int(n) for n in per_round],
         per_round=model.clip is not None and model.clip.per == "round",
-        reach=lambda norm: bounded.reach(table.bounds, 1 if norm == 1 else 2, columns=table.columns, records=most),
+        reach=lambda norm: model.reach(table.bounds, 1 if norm == 1 else 2, sizes),
         ridge=model.l2,
         dynamics=dynamics,
         rounding=rounding,
@@ -73,7 +72,7 @@ def setting_for(
 
 
 def setting_of(
-    algorithm: Algorithm, network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int
+    algorithm: Algorithm[Any], network: Network, stream: Stream, model: Model, gradient: Gradient, steps: int
 ) -> Setting:
     """All that decides the privacy of a simulation's learners."""
     newest = stream.room(1)
@@ -87,7 +86,7 @@ def setting_of(
         stream.table,
         gradient=gradient,
         steps=steps,
-        size=getattr(model, "size", None) or stream.table.columns * model.outputs,
+        size=model.theta_size(stream.table.columns),
         per_round=[int(n) for n in newest],
         read_once=stream.rounds is not None and steps <= stream.rounds,
     )
@@ -127,5 +126,4 @@ def window_of(model: Model, gradient: Gradient) -> float:
     """How many rounds' records a gradient is the mean of; networks remember some, linear models all."""
     if gradient == "latest":
         return 1.0
-    remember = getattr(model, "remember", None)
-    return math.inf if remember is None else float(remember)
+    return math.inf if model.remember is None else float(model.remember)

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.arrays import Kind, kind_of
+
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Matrix = Literal["R", "C", "W", "D"]
@@ -25,18 +27,18 @@ class Rows(NamedTuple):
 
     def own(self, z: Array) -> Array:
         """[z_i]_i of every learner i of the block, as a column."""
-        if hasattr(z, "gather"):  # a tensor, whose block's ids are one, too
-            picked: Array = z.gather(1, self.ids[:, None])
-            return picked
-        own: Array = z[np.arange(len(self.ids)), self.ids][:, None]
+        own: Array = kind_of(z).pick(z, self.ids)
         return own
 
     def unit(self) -> Array:
         """(k, m): e_i of every learner i of the block, as an array of the kind that the block computes with."""
-        if hasattr(self.R_ii, "new_tensor"):
-            made: Array = self.R_ii.new_tensor(np.eye(self.m))[self.ids]
-            return made
-        return np.asarray(np.eye(self.m)[self.ids])
+        unit: Array = kind_of(self.R_ii).make(np.eye(self.m))[self.ids]
+        return unit
+
+    def of_kind(self, kind: Kind) -> Rows:
+        """The same for a block that computes with arrays of that kind."""
+        R_ii, C_ii, W_ii, D_ii = (kind.make(own) for own in (self.R_ii, self.C_ii, self.W_ii, self.D_ii))
+        return self._replace(ids=kind.make_indices(self.ids), R_ii=R_ii, C_ii=C_ii, W_ii=W_ii, D_ii=D_ii)
 
 
 class Out(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, AlgorithmState, Emit, Init, Step
 from gossamer.algorithms.registry import METHODS, Method, find_method, method
 
 if TYPE_CHECKING:
     from gossamer.algorithms.diadsp import diadsp as diadsp
     from gossamer.algorithms.dsgd import dsgd as dsgd
+    from gossamer.algorithms.dsgd import dsgd_naive as dsgd_naive
     from gossamer.algorithms.ldol import ldol as ldol
     from gossamer.algorithms.ldp_gradient_tracking import ldp_gradient_tracking as ldp_gradient_tracking
     from gossamer.algorithms.push_pull import push_pull as push_pull
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     )
     from gossamer.algorithms.wang_basar import wang_basar as wang_basar
 
-__all__ = ["METHODS", "Algorithm", "Method", "find_method", "method"]
+__all__ = ["METHODS", "Algorithm", "AlgorithmState", "Emit", "Init", "Method", "Step", "find_method", "method"]
 
 
 # Every file of this package is imported, and what it declares becomes a name here: a function, above its module.

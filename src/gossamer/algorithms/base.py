@@ -12,18 +12,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from gossamer.errors import Argument, GossamerError
 from gossamer.schedules import Schedule
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
-State = Any  # each algorithm's own NamedTuple of arrays, one row per learner, with a field `theta`
+
+class AlgorithmState(Protocol):
+    """What every algorithm's state is: a NamedTuple of arrays with one row for each learner, one of them `theta`."""
+
+    @property
+    def theta(self) -> Array: ...
+    def _asdict(self) -> dict[str, Any]: ...
+    def _replace(self, *args: Any, **kwargs: Any) -> Self: ...
 
 
-def theta_of(state: State) -> Array:
-    theta: Array = state.theta
-    return theta
+State = TypeVar("State", bound=AlgorithmState)
+State_co = TypeVar("State_co", bound=AlgorithmState, covariant=True)
+State_contra = TypeVar("State_contra", bound=AlgorithmState, contravariant=True)
+
+
+class Init(Protocol[State_co]):
+    """Where a block of learners starts: its state in round 0, from its place in the network and θ_0.
+
+    It draws no random numbers and sees no records. An array that is about the graph, such as z, is made by
+    `rows.unit()`; all others are as wide as θ.
+    """
+
+    def __call__(self, rows: Rows, theta0: Array, /) -> State_co: ...
+
+
+class Emit(Protocol[State_contra]):
+    """Everything that leaves the learners in round t, by channel; the privacy boundary noises it, and nothing else.
+
+    A value is marked `private=False` only if it is a function of the graph alone. The channels and their links may
+    depend on t and on the graph, never on `state` or `grad`: everybody must know what to expect of everybody. It
+    changes nothing, and may be called more often than messages are sent.
+    """
+
+    def __call__(self, state: State_contra, grad: Array, rows: Rows, t: int, /) -> dict[str, Out]: ...
+
+
+class Step(Protocol[State]):
+    """The state of round t + 1, from round t's state, gradient and messages.
+
+    got[channel] = Σ_{j≠i} W_ij · received_j: what learner i kept of its own value is not in it. Row i of the new state
+    is computed from row i of the arguments, since a party runs a block of one. The old state must not be written to.
+    Arrays may be torch tensors, and where rounding is bounded they are stand-ins: only +, −, ×, ÷ by public numbers and
+    `x.clip(low, high)` are understood by all.
+    """
+
+    def __call__(self, state: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int, /) -> State: ...
+
+
+def theta_of(state: AlgorithmState) -> Array:
+    return state.theta
 
 
 def nothing_broken(noise: Schedule | None) -> list[str]:
@@ -31,9 +75,10 @@ def nothing_broken(noise: Schedule | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class Algorithm(Generic[State]):
     """An algorithm as a value.
 
+    init, emit, step   see `Init`, `Emit` and `Step`
     point       where the round's gradient is taken; θ unless the method says otherwise
     noise       the noise scales it is meant to run with, if it was given any
     broken      the sentences in which a noise schedule breaks the method's assumptions; empty: none broken
@@ -46,9 +91,9 @@ class Algorithm:
     """
 
     name: str
-    init: Callable[[Rows, Array], State]
-    emit: Callable[[State, Array, Rows, int], dict[str, Out]]
-    step: Callable[[State, Mapping[str, Array], Array, Rows, int], State]
+    init: Init[State]
+    emit: Emit[State]
+    step: Step[State]
     point: Callable[[State], Array] = theta_of
     noise: Schedule | None = None
     broken: Callable[[Schedule | None], list[str]] = nothing_broken

@@ -35,8 +35,8 @@ class State(NamedTuple):
     w: Array  # (k, n) direction without the newest gradient
 
 
-@method(label="DiaDSP", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998, order=3)
-def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+@method(label="DiaDSP", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998, order=2)
+def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """DiaDSP with a constant step, decay(α, 0), and, where given, noise scales geometric(d, q)."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -29,10 +29,10 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, order=10)
+@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, order=9)
 def dsgd(
     step: Schedule, noise: Schedule | None = None, *, over: Literal["W", "R"] = "W", strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """DSGD with step sizes `step`; over="R" is the naive run on a directed graph, a misuse, and needs strict=False."""
 
     if over not in ("W", "R"):
@@ -75,9 +75,7 @@ def dsgd(
     )
 
 
-@method(
-    label="DSGD on I+R (misuse)", source="V", step_exponent=0.6, noise_exponent=0.55, compared=False, order=11
-)  # fmt: skip
-def dsgd_naive(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
-    """DSGD on a directed graph as if it were undirected: a misuse, kept as an ablation, whatever `strict` says."""
-    return dsgd(step, noise, over="R", strict=False)
+@method(label="DSGD on I+R (misuse)", source="V", step_exponent=0.6, noise_exponent=0.55, compared=False, order=10)
+def dsgd_naive(step: Schedule, noise: Schedule | None = None, *, strict: bool = False) -> Algorithm[State]:
+    """The misuse: DSGD over the links of a directed graph as if it were balanced."""
+    return dsgd(step, noise, over="R", strict=strict)

@@ -31,7 +31,7 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, order=7)
+@method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, order=6)
 def ldol(
     step: Schedule,
     noise: Schedule | None = None,
@@ -39,7 +39,7 @@ def ldol(
     weaken: Decay = WEAKEN,
     box: float = math.inf,
     strict: bool = True,
-) -> Algorithm:
+) -> Algorithm[State]:
     """LDOL with step sizes `step` and the weakening factor `weaken` on every link."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -32,8 +32,8 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Algorithm 1", source="V", step_exponent=0.6, noise_exponent=0.55, order=1)
-def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+@method(label="Algorithm 1", source="V", step_exponent=0.6, noise_exponent=0.55, order=0)
+def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Algorithm 1 with step sizes `step` and, where given, noise scales `noise` (one schedule for both s and θ).
 
     Schedules that break Assumption 4 are refused; `strict=False` runs them and notes in the record what is broken.

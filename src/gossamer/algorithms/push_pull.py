@@ -33,8 +33,8 @@ class State(NamedTuple):
     w: Array  # (k, n) tracker without the newest gradient
 
 
-@method(label="Push–Pull", source="V", step_exponent=0.6, noise_exponent=0.55, order=2)
-def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+@method(label="Push–Pull", source="V", step_exponent=0.6, noise_exponent=0.55, order=1)
+def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Push–Pull with step sizes `step` and, where given, noise scales `noise` (one schedule for both θ and y)."""
 
     def init(rows: Rows, theta0: Array) -> State:

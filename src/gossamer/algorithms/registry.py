@@ -7,13 +7,13 @@ method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.registry import Registry
 from gossamer.schedules import decay
 
-Factory = TypeVar("Factory", bound=Callable[..., Algorithm])
+Factory = TypeVar("Factory", bound=Callable[..., Algorithm[Any]])
 LAST = 1000  # a new method comes after those of the paper
 
 
@@ -23,19 +23,19 @@ class Method(NamedTuple):
     name: str
     label: str  # as people call it
     source: str  # where its equations come from: V verbatim, S a secondary source, M memory; both checked by simulation
-    factory: Callable[..., Algorithm]  # (step, noise=None, *, strict=True)
+    factory: Callable[..., Algorithm[Any]]  # (step, noise=None, *, strict=True)
     step_exponent: float  # v: steps fall as (t+1)^-v
     noise_exponent: float  # ς: noise falls as (t+1)^-ς
     noise_ratio: float  # and by this factor from round to round
     compared: bool  # whether comparisons have it unless they are told otherwise
     order: int  # its place in tables
 
-    def build(self, step: float) -> Algorithm:
+    def build(self, step: float) -> Algorithm[Any]:
         """The method with steps λ0/(t+1)^v, and without noise of its own."""
         return self.factory(decay(step, self.step_exponent), strict=False)
 
 
-def _adopt(name: str, factory: Callable[..., Algorithm]) -> Method:
+def _adopt(name: str, factory: Callable[..., Algorithm[Any]]) -> Method:
     """A user's function that nobody declared: steps and noise that fall as Algorithm 1's do."""
     return Method(name, name.partition(":")[2], "own", factory, 0.6, 0.55, 1.0, True, LAST)
 

@@ -29,8 +29,8 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="Robust Push–Pull", source="V", step_exponent=0.0, noise_exponent=0.0, order=8)
-def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm:
+@method(label="Robust Push–Pull", source="V", step_exponent=0.0, noise_exponent=0.0, order=7)
+def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Robust Push–Pull with a constant step, decay(α, 0), and, where given, noise scales `noise` for both s and θ."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -34,10 +34,10 @@ class State(NamedTuple):
     b: Array  # (k, n) mixed parameters, where the next gradient is taken
 
 
-@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, order=5)
+@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, order=4)
 def stochastic_subgradient(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """Zhu et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
 
     def moved(x: State, grad: Array, t: int) -> Array:

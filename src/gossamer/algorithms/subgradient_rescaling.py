@@ -31,10 +31,10 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Rescaling (Xiong et al.)", source="S", step_exponent=0.6, noise_exponent=0.55, order=6)
+@method(label="Rescaling (Xiong et al.)", source="S", step_exponent=0.6, noise_exponent=0.55, order=5)
 def subgradient_rescaling(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """Xiong et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -32,7 +32,7 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="Tailored tracking", source="S/M", step_exponent=0.98, noise_exponent=0.0, order=4)
+@method(label="Tailored tracking", source="S/M", step_exponent=0.98, noise_exponent=0.0, order=3)
 def tailored_gradient_tracking(
     step: Schedule,
     noise: Schedule | None = None,
@@ -40,7 +40,7 @@ def tailored_gradient_tracking(
     weaken_push: Decay = WEAKEN_PUSH,
     weaken_pull: Decay = WEAKEN_PULL,
     strict: bool = True,
-) -> Algorithm:
+) -> Algorithm[State]:
     """Tailored gradient tracking; `weaken_push` is γ1, on C's links, `weaken_pull` γ2, on R's."""
 
     def init(rows: Rows, theta0: Array) -> State:

@@ -34,10 +34,10 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Wang–Başar", source="M/S", step_exponent=0.7, noise_exponent=0.0, order=9)
+@method(label="Wang–Başar", source="M/S", step_exponent=0.7, noise_exponent=0.0, order=8)
 def wang_basar(
     step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, strict: bool = True
-) -> Algorithm:
+) -> Algorithm[State]:
     """Wang & Başar's method with step sizes `step` and the weakening factor `weaken` on every link."""
 
     def init(rows: Rows, theta0: Array) -> State:

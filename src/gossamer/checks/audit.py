@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.checks.climb import worst_found
@@ -24,7 +25,7 @@ from gossamer.checks.steer import steered_losses
 from gossamer.checks.travel import travel_findings
 from gossamer.checks.worlds import Case
 from gossamer.errors import BadValue, GossamerError
-from gossamer.models import Gradient, Model
+from gossamer.models import Gradient, LinearModel
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
 from gossamer.types import Array
@@ -33,9 +34,9 @@ REPLAYED = "replayed loss"
 
 
 def audit(
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     network: Network,
-    model: Model,
+    model: LinearModel,
     mechanism: Mechanism,
     gradient: Gradient,
     *,

@@ -42,10 +42,10 @@ REPLAYS: tuple[tuple[Any, Any], ...] = (
 
 
 def check_algorithm(
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     *,
     network: Network | None = None,
-    violations: Iterable[Callable[[], Algorithm]] = (),
+    violations: Iterable[Callable[[], Algorithm[Any]]] = (),
     rounds: int = 20_000,
 ) -> list[Finding]:
     """Run the whole suite; raises one error that names every check that failed, with what was measured.
@@ -72,7 +72,7 @@ def check_algorithm(
     return findings
 
 
-def _failed(algorithm: Algorithm, findings: list[Finding]) -> GossamerError:
+def _failed(algorithm: Algorithm[Any], findings: list[Finding]) -> GossamerError:
     said = "; ".join(f"{f.check} (measured {f.measured:.4g}, allowed {f.allowed:.4g})" for f in findings if not f.holds)
     return GossamerError(f"{algorithm.name} does not conform: {said}.")
 
@@ -80,13 +80,15 @@ def _failed(algorithm: Algorithm, findings: list[Finding]) -> GossamerError:
 # -- a little engine of its own --------------------------------------------------------------------------------------
 
 
-def _start(algorithm: Algorithm, net: Network, seed: int = 0) -> tuple[Any, Any, np.random.Generator]:
+def _start(algorithm: Algorithm[Any], net: Network, seed: int = 0) -> tuple[Any, Any, np.random.Generator]:
     rng = np.random.default_rng(seed)
     rows = net.rows(mixes=algorithm.mixes)
     return algorithm.init(rows, rng.normal(size=(net.m, WIDTH))), rows, rng
 
 
-def _rounds(algorithm: Algorithm, net: Network, count: int) -> Iterator[tuple[Any, Array, dict[str, Out], Any, int]]:
+def _rounds(
+    algorithm: Algorithm[Any], net: Network, count: int
+) -> Iterator[tuple[Any, Array, dict[str, Out], Any, int]]:
     """(state, gradient, sent, received, t) of a few rounds with arbitrary gradients."""
     state, rows, rng = _start(algorithm, net)
     for t in range(count):
@@ -100,7 +102,7 @@ def _rounds(algorithm: Algorithm, net: Network, count: int) -> Iterator[tuple[An
 # -- the checks --------------------------------------------------------------------------------------------------------
 
 
-def _form(algorithm: Algorithm, net: Network) -> Finding:
+def _form(algorithm: Algorithm[Any], net: Network) -> Finding:
     check = "form"
     try:
         state, rows, rng = _start(algorithm, net)
@@ -123,7 +125,7 @@ def _form(algorithm: Algorithm, net: Network) -> Finding:
     return says(check, "")
 
 
-def _purity(algorithm: Algorithm, net: Network) -> Finding:
+def _purity(algorithm: Algorithm[Any], net: Network) -> Finding:
     rows = net.rows(mixes=algorithm.mixes)
     for state, grad, out, got, t in _rounds(algorithm, net, 3):
         for array in (*state, grad, *got.values()):
@@ -140,7 +142,7 @@ def _purity(algorithm: Algorithm, net: Network) -> Finding:
     return says("purity", "")
 
 
-def _blocks(algorithm: Algorithm, net: Network) -> Finding:
+def _blocks(algorithm: Algorithm[Any], net: Network) -> Finding:
     """The largest difference between stacked learners and blocks of one, some and the rest."""
     cut = [np.array([0]), np.arange(1, net.m // 2), np.arange(net.m // 2, net.m)]
     parts, apart = None, 0.0
@@ -159,7 +161,7 @@ def _blocks(algorithm: Algorithm, net: Network) -> Finding:
     return Finding("blocks: largest difference from all learners stacked", apart, 1e-12, apart <= 1e-12)
 
 
-def _locality(algorithm: Algorithm, net: Network) -> Finding:
+def _locality(algorithm: Algorithm[Any], net: Network) -> Finding:
     """The largest change at other learners when one learner's state and gradient change and messages do not."""
     rows = net.rows(mixes=algorithm.mixes)
     leak = 0.0
@@ -175,7 +177,7 @@ def _locality(algorithm: Algorithm, net: Network) -> Finding:
     return Finding("locality: change at other learners without a message", leak, 0.0, leak == 0)
 
 
-def _limit(algorithm: Algorithm, net: Network, rounds: int) -> Finding:
+def _limit(algorithm: Algorithm[Any], net: Network, rounds: int) -> Finding:
     """f_i = ½ a_i ‖θ − c_i‖², curvatures and centres all different: how far from the documented optimum it ends."""
     rng = np.random.default_rng(1)
     curvature, centre = rng.uniform(0.5, 1.5, size=(net.m, 1)), rng.normal(size=(net.m, WIDTH))
@@ -197,7 +199,7 @@ def _limit(algorithm: Algorithm, net: Network, rounds: int) -> Finding:
     return Finding(f"limit: distance from {point} after {rounds} rounds", error, CLOSE, error <= CLOSE)
 
 
-def _refusal(k: int, build: Callable[[], Algorithm]) -> Finding:
+def _refusal(k: int, build: Callable[[], Algorithm[Any]]) -> Finding:
     try:
         build()
     except GossamerError:
@@ -205,7 +207,7 @@ def _refusal(k: int, build: Callable[[], Algorithm]) -> Finding:
     return says(f"refusal of violation {k}", "it was accepted")
 
 
-def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
+def _privacy(algorithm: Algorithm[Any], net: Network) -> Iterator[Finding]:
     model = LogisticRegression(l2=0.1)
     for mechanism, gradient in REPLAYS:
         if algorithm.dynamics is None and mechanism.where == "messages":
@@ -217,7 +219,7 @@ def _privacy(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
         yield within(name, float(losses[i]), 1.0)
 
 
-def _power(algorithm: Algorithm, net: Network) -> Finding:
+def _power(algorithm: Algorithm[Any], net: Network) -> Finding:
     """Whether A and b go with time as `v` says: budgets for ever are proved from that."""
     check = "privacy, for ever"
     if algorithm.dynamics is None or not np.isfinite(net.settles):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.arrays import dense
 from gossamer.checks.finding import Finding, says
 from gossamer.networks import Network
 from gossamer.types import Array, Out
@@ -16,7 +17,7 @@ from gossamer.types import Array, Out
 WIDTH = 3
 
 
-def travel_findings(algorithm: Algorithm, net: Network) -> Iterator[Finding]:
+def travel_findings(algorithm: Algorithm[Any], net: Network) -> Iterator[Finding]:
     """Early rounds and late ones, for the least heard learner, the best heard, and one between."""
     if algorithm.dynamics is not None:
         yield from (_travel(algorithm, net, i, start) for i in _extremes(net) for start in (0, _late(net)))
@@ -26,7 +27,7 @@ def received(out: dict[str, Out], net: Network) -> dict[str, Array]:
     """got_i = Σ_{j≠i} W_ij sent_j, written out."""
     got = {}
     for channel, sent in out.items():
-        weights = np.array(getattr(net, sent.over) if net.m <= 128 else getattr(net, sent.over).toarray())
+        weights = np.array(dense(getattr(net, sent.over)))
         np.fill_diagonal(weights, 0.0)
         got[channel] = weights @ sent.value
     return got
@@ -37,7 +38,7 @@ def _late(net: Network) -> int:
     return int(min(net.settles, 300)) + 20
 
 
-def _travel(algorithm: Algorithm, net: Network, i: int, start: int, rounds: int = 12, tries: int = 12) -> Finding:
+def _travel(algorithm: Algorithm[Any], net: Network, i: int, start: int, rounds: int = 12, tries: int = 12) -> Finding:
     """Differences of one learner's gradients, of any size and sign, against A and b, message by message.
 
     Two copies of learner i receive the same and differ in their gradients by ±d_t. What they send may differ by no more
@@ -78,7 +79,7 @@ def _travel(algorithm: Algorithm, net: Network, i: int, start: int, rounds: int 
 
 
 def _without_data(
-    algorithm: Algorithm, net: Network, i: int, start: int, rounds: int
+    algorithm: Algorithm[Any], net: Network, i: int, start: int, rounds: int
 ) -> tuple[Any, list[dict[str, Array]]]:
     """Learner i's state at round `start` where all gradients were 0, and what it receives in public from then on."""
     rows = net.rows(mixes=algorithm.mixes)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.models import Gradient, Model
+from gossamer.models import Gradient, LinearModel
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism, PrivateBoundary, Setting, noised_fields
 from gossamer.privacy.accountant import Terms, total
@@ -41,9 +41,9 @@ class Case:
     `bind` makes the boundary; a planted defect puts another in its place.
     """
 
-    algorithm: Algorithm
+    algorithm: Algorithm[Any]
     network: Network
-    model: Model
+    model: LinearModel
     mechanism: Mechanism
     gradient: Gradient
     rounds: int = 12
@@ -60,7 +60,7 @@ class Case:
 
     @property
     def size(self) -> int:
-        return FEATURES * self.model.outputs
+        return self.model.theta_size(FEATURES)
 
     @cached_property
     def stream(self) -> OnePass:

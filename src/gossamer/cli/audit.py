@@ -18,7 +18,7 @@ from gossamer.checks.defects import DEFECTS
 from gossamer.checks.defects import self_test as run_self_test
 from gossamer.checks.judge import judge
 from gossamer.checks.worlds import Case
-from gossamer.models import Clip, Gradient, LogisticRegression, Model, RidgeRegression
+from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
 from gossamer.schedules import decay
@@ -150,7 +150,7 @@ def _model_name(case: Case) -> str:
     return type(case.model).__name__.removesuffix("Regression").lower()
 
 
-def _model(mechanism: Mechanism, clipped: bool) -> Model:
+def _model(mechanism: Mechanism, clipped: bool) -> LinearModel:
     """One whose features bound its gradients, or one that needs a clipper."""
     if not clipped:
         return LogisticRegression(l2=0.01)

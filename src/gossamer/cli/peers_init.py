@@ -121,7 +121,7 @@ def _check(config: Config, folder: Path, network: Network) -> None:
     """What a learner would refuse at its start is refused now, and nothing written."""
     plan = Plan(config, folder / name_of(config.party.learner), network)
     model = plan.model()
-    boundary_of(plan, plan.algorithm(), model, plan.schema.columns * model.outputs)
+    boundary_of(plan, plan.algorithm(), model, model.theta_size(plan.schema.columns))
 
 
 def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:

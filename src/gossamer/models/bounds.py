@@ -103,6 +103,16 @@ class Reach(NamedTuple):
     error_per_size: float = 0.0
 
 
+class Sizes(NamedTuple):
+    """How many features a record has, and how many records a round has at most; the most, where nobody says."""
+
+    columns: int = MOST_COLUMNS
+    records: int = MOST_RECORDS
+
+
+MOST = Sizes()
+
+
 class Weights(NamedTuple):
     """What is known of a model's weights w = dl/dmargins, in the norm asked for."""
 
@@ -146,13 +156,10 @@ def reach(
     clip: Clip | None,
     norm: Norm,
     name: str,
-    columns: int = MOST_COLUMNS,
-    records: int = MOST_RECORDS,
+    sizes: Sizes,
 ) -> Reach:
-    """c, L and the rounding of a model with such weights; refuses where nothing bounds the gradient.
-
-    `columns` and `records` are how many features a record has, and how many records a round has at most.
-    """
+    """c, L and the rounding of a model with such weights; refuses where nothing bounds the gradient."""
+    columns, records = sizes
     _check_sizes(features, columns, records, name)
     grown = 1 + (columns + 16) * UNIT
     if features is None:

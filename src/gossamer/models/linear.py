@@ -5,79 +5,108 @@ SoftmaxRegression    l = log Σ_k exp(aᵀθ_k) − aᵀθ_b,                   
 RidgeRegression      l = ½ (aᵀθ − b)²
 each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ. A memory's gradient is the data's
 part, without l2 θ: that is no record's, so it is added where the noise has been.
-
-Every model answers, for margins of shape (records, learners, K), its `losses`, `weights` dl/dmargin, `curve`: how the
-weights move when the margins do, and `quality`: the share predicted right, or R².
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from gossamer.arrays import NUMPY, Kind
 from gossamer.errors import Argument, BadValue, GossamerError
-from gossamer.models.bounds import (
-    LARGEST,
-    LOGISTIC_ERROR,
-    MOST_COLUMNS,
-    MOST_RECORDS,
-    UNIT,
-    Clip,
-    Norm,
-    Reach,
-    Weights,
-    reach,
-)
-from gossamer.models.memory import Gradient, Memory
-from gossamer.records import FeatureBounds, Table
+from gossamer.models.base import Gradient
+from gossamer.models.bounds import LARGEST, LOGISTIC_ERROR, MOST, UNIT, Clip, Norm, Reach, Sizes, Weights, reach
+from gossamer.models.memory import LinearMemory
+from gossamer.models.objective import Objective
+from gossamer.records import FeatureBounds, Population, Table
 from gossamer.types import Array, Integers
 
 LOGISTIC, SQUARED = 0, 1  # kinds of loss, as the kernels know them
 
 
-class Model(Protocol):
-    """What the engines and the evaluation ask of a model."""
+class LinearModel(ABC):
+    """What all linear models share.
+
+    A model is a frozen dataclass with the fields l2 and clip. It says which margins it has (`outputs`), which of the
+    kernels its gradient is, and for margins of shape (records, learners, K) its losses, their derivatives and the
+    quality of its predictions; `known_weights` is what bounds them.
+    """
+
+    l2: float
+    clip: Clip | None
+    score: str
+    kernel: int | None  # which of gossamer.models.kernels finds the gradient; None: softmax's
+    arrays: Kind = NUMPY
+    remember: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.l2 < np.inf:
+            raise GossamerError(f"{type(self).__name__}(l2={self.l2!r}): expected a finite number ≥ 0.")
 
     @property
-    def l2(self) -> float: ...
-    @property
-    def clip(self) -> Clip | None: ...
-    @property
-    def outputs(self) -> int: ...
-    @property
-    def score(self) -> str: ...
+    @abstractmethod
+    def outputs(self) -> int:
+        """K: how many margins a record has."""
+
+    @abstractmethod
     def check_labels(self, labels: Array) -> None: ...
+    @abstractmethod
     def losses(self, margins: Array, labels: Array) -> Array: ...
-    def weights(self, margins: Array, labels: Array) -> Array: ...
-    def curve(self, margins: Array, moved: Array) -> Array: ...
-    def quality(self, margins: Array, labels: Array, share: Array) -> Array: ...
-    def reach(
-        self,
-        features: FeatureBounds | None,
-        norm: Norm,
-        *,
-        columns: int = MOST_COLUMNS,
-        records: int = MOST_RECORDS,
-    ) -> Reach: ...
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory: ...
+    @abstractmethod
+    def weights(self, margins: Array, labels: Array) -> Array:
+        """dl/dmargins."""
+
+    @abstractmethod
+    def curve(self, margins: Array, moved: Array) -> Array:
+        """How the weights move when the margins do."""
+
+    @abstractmethod
+    def quality(self, margins: Array, labels: Array, share: Array) -> Array:
+        """The share predicted right, or R²."""
+
+    @abstractmethod
+    def known_weights(self, norm: Norm) -> Weights:
+        """What is known of the weights, in this norm."""
+
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.known_weights(1).most)
+
+    def theta_size(self, columns: int) -> int:
+        return columns * self.outputs
+
+    def start(self, m: int, seed: int, columns: int) -> Array:
+        return np.zeros((m, self.theta_size(columns)))
+
+    def reach(self, features: FeatureBounds | None, norm: Norm, sizes: Sizes = MOST) -> Reach:
+        return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory:
+        return _memory(self, table, keep, room)
+
+    def to_record(self, value: Array) -> Array:
+        return np.asarray(value)
+
+    def from_record(self, stored: Array) -> Array:
+        return stored
 
 
 @dataclass(frozen=True)
-class LogisticRegression:
+class LogisticRegression(LinearModel):
     """Two classes, labelled 0 and 1."""
 
     l2: float = 0.0
     clip: Clip | None = None
     outputs = 1
     score = "accuracy"
-
-    def __post_init__(self) -> None:
-        _check_l2(self)
+    kernel = LOGISTIC
 
     def check_labels(self, labels: Array) -> None:
         _check_classes(self, labels, 2)
@@ -100,32 +129,19 @@ class LogisticRegression:
         value: Array = share @ ((margins[..., 0] > 0) == labels[:, None])
         return value
 
-    def reach(
-        self,
-        features: FeatureBounds | None,
-        norm: Norm,
-        *,
-        columns: int = MOST_COLUMNS,
-        records: int = MOST_RECORDS,
-    ) -> Reach:
-        weights = Weights(most=1.0, slope=0.25, sway=0.25, error=LOGISTIC_ERROR, outputs=1)
-        return reach(weights, features, self.clip, norm, "LogisticRegression", columns, records)
-
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
-        return _memory(self, table, keep, room, kind=LOGISTIC)
+    def known_weights(self, norm: Norm) -> Weights:
+        return Weights(most=1.0, slope=0.25, sway=0.25, error=LOGISTIC_ERROR, outputs=1)
 
 
 @dataclass(frozen=True)
-class RidgeRegression:
+class RidgeRegression(LinearModel):
     """Least squares; real labels."""
 
     l2: float = 0.0
     clip: Clip | None = None
     outputs = 1
     score = "R²"
-
-    def __post_init__(self) -> None:
-        _check_l2(self)
+    kernel = SQUARED
 
     def check_labels(self, labels: Array) -> None:
         """Any number will do: were labels refused that are all alike, one record would decide whether a run starts."""
@@ -146,32 +162,22 @@ class RidgeRegression:
         value: Array = 1 - share @ (margins[..., 0] - labels[:, None]) ** 2 / spread
         return value
 
-    def reach(
-        self,
-        features: FeatureBounds | None,
-        norm: Norm,
-        *,
-        columns: int = MOST_COLUMNS,
-        records: int = MOST_RECORDS,
-    ) -> Reach:
-        weights = Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
-        return reach(weights, features, self.clip, norm, "RidgeRegression", columns, records)
-
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
-        return _memory(self, table, keep, room, kind=SQUARED)
+    def known_weights(self, norm: Norm) -> Weights:
+        return Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
 
 
 @dataclass(frozen=True)
-class SoftmaxRegression:
+class SoftmaxRegression(LinearModel):
     """K classes, labelled 0 to K−1; θ is the (features, K) matrix laid flat."""
 
     classes: int
     l2: float = 0.0
     clip: Clip | None = None
     score = "accuracy"
+    kernel = None
 
     def __post_init__(self) -> None:
-        _check_l2(self)
+        super().__post_init__()
         if self.classes < 2:
             python = f"SoftmaxRegression(classes={self.classes})"
             raise BadValue("classes", self.classes, "expected at least 2 classes", python=python)
@@ -202,25 +208,14 @@ class SoftmaxRegression:
         value: Array = share @ (margins.argmax(axis=2) == labels[:, None])
         return value
 
-    def reach(
-        self,
-        features: FeatureBounds | None,
-        norm: Norm,
-        *,
-        columns: int = MOST_COLUMNS,
-        records: int = MOST_RECORDS,
-    ) -> Reach:
+    def known_weights(self, norm: Norm) -> Weights:
         error = (2 * self.classes + 20) * UNIT
         most = (2.0 if norm == 1 else math.sqrt(2)) + error
-        weights = Weights(most, slope=0.5, sway=1.0, error=error, outputs=self.classes)
-        return reach(weights, features, self.clip, norm, "SoftmaxRegression", columns, records)
-
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> Memory:
-        return _memory(self, table, keep, room, kind=None)
+        return Weights(most, slope=0.5, sway=1.0, error=error, outputs=self.classes)
 
 
-def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: int | None) -> Memory:
-    """A memory whose gradient is the kernel for this kind of rows; `kind` None is softmax."""
+def _memory(model: LinearModel, table: Table, keep: Gradient, room: Integers) -> LinearMemory:
+    """A memory whose gradient is the kernel for this kind of rows."""
     from gossamer.models import kernels
 
     if table.classes:  # whatever the records hold, a model is refused or not
@@ -233,7 +228,7 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
         (False, True): kernels.dense_softmax,
         (True, False): kernels.coded_scalar,
         (True, True): kernels.coded_softmax,
-    }[table.codebook is not None, kind is None]
+    }[table.codebook is not None, model.kernel is None]
     book = () if table.codebook is None else (table.codebook,)
     clip, scale = model.clip, table.scale
     if clip is not None and clip.per == "round" and keep == "history":
@@ -243,15 +238,15 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
     each = clip is not None and clip.per == "record"
     order = clip.norm if clip is not None else 2
 
-    def gradient(memory: Memory, theta: Array) -> Array:
+    def gradient(memory: LinearMemory, theta: Array) -> Array:
         # Coded features are 0 or 1 to the kernel; with features 0 or σ, f(σθ) has the gradient σ f'(σθ).
         point = theta * scale if scale != 1 else theta
         grad = np.empty_like(theta)
         records = (memory.rows, memory.labels, memory.limits, *book, memory.start, memory.filled)
-        if kind is None:
+        if model.kernel is None:
             kernel(*records, _by_class(point, model), order, _by_class(grad, model))
         else:
-            kernel(*records, point, kind, grad)
+            kernel(*records, point, model.kernel, grad)
         if scale != 1:
             grad *= scale
         if clip is not None and clip.per == "round":
@@ -263,7 +258,14 @@ def _memory(model: Model, table: Table, keep: Gradient, room: Integers, kind: in
         return limits_of(replace(table, rows=rows, labels=np.zeros(len(rows))), clip, model.outputs)
 
     shape = (table.rows.shape[1], table.rows.dtype)
-    return Memory(keep, room, *shape, table.codebook, gradient, limits if each else None)
+    quality = partial(quality_of, model)
+    return LinearMemory(keep, room, *shape, table.codebook, gradient, limits if each else None, quality)
+
+
+def quality_of(model: LinearModel, theta: Array, table: Table) -> Array:
+    """How well every row of θ predicts a table's records, each of which counts as much as another."""
+    everyone = Population(table, np.full(len(table), 1 / len(table)))
+    return Objective(model, everyone).evaluate(theta)[1]
 
 
 def _check_declared(table: Table) -> None:
@@ -314,17 +316,11 @@ def row_norms(table: Table, norm: Norm) -> Array:
     return np.asarray(table.scale * (ones if norm == 1 else np.sqrt(ones)))
 
 
-def _by_class(theta: Array, model: Model) -> Array:
+def _by_class(theta: Array, model: LinearModel) -> Array:
     return theta.reshape(len(theta), -1, model.outputs)
 
 
-def _check_l2(model: Model) -> None:
-    if not 0 <= model.l2 < np.inf:
-        python = f"{type(model).__name__}(l2={model.l2!r})"
-        raise BadValue("l2", model.l2, "expected a finite number ≥ 0", python=python)
-
-
-def _check_classes(model: Model, labels: Array, classes: int) -> None:
+def _check_classes(model: LinearModel, labels: Array, classes: int) -> None:
     """Refuse what is no class of the model; that all are of one class is no reason, since one record would decide."""
     found = np.unique(labels)
     strange = found[~np.isin(found, np.arange(classes))]

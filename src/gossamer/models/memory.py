@@ -8,26 +8,26 @@ A learner's records lie side by side in one piece of a shared array, so that one
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.models.base import Gradient
 from gossamer.models.bounds import MOST_RECORDS
-from gossamer.records import Batch, Codebook, runs
+from gossamer.records import Batch, Codebook, Table, runs
 from gossamer.types import Array, Integers
 
-Gradient = Literal["history", "latest"]
 RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come
 
 
-class Memory:
+class LinearMemory:
     """Records of k learners and a linear model's gradients over them.
 
-    `gradient(memory, theta)` is the model's, `limits(rows)` how large a record's weights may get where it clips each;
-    `room` says how many records of each learner to expect.
+    `gradient(memory, theta)` is the model's, `limits(rows)` how large a record's weights may get where it clips each,
+    `quality(theta, table)` how well it predicts; `room` says how many records of each learner to expect.
     """
 
     def __init__(
@@ -37,13 +37,14 @@ class Memory:
         width: int,
         dtype: Any,
         codebook: Codebook | None,
-        gradient: Callable[[Memory, Array], Array],
+        gradient: Callable[[LinearMemory, Array], Array],
         limits: Callable[[NDArray[Any]], Array] | None,
+        quality: Callable[[Array, Table], Array],
     ) -> None:
         if keep not in ("history", "latest"):
             raise BadValue("gradient", keep, "expected 'history' (all records so far) or 'latest'")
         self.keep, self.codebook = keep, codebook
-        self._gradient, self._limits_of = gradient, limits
+        self._gradient, self._limits_of, self._quality = gradient, limits, quality
         self.filled = np.zeros(len(room), dtype=np.int64)
         self._width, self._dtype = width, dtype
         most = max(1, RECORDS_AT_FIRST // len(room))
@@ -68,11 +69,18 @@ class Memory:
         self.filled = self.filled + batch.counts
 
     def gradient(self, theta: Array) -> Array:
-        """The mean gradient of each learner's remembered records at its own row of θ: the data's part, without a ridge.
-
-        A ridge's l2 θ is no record's: it is added to what has been noised.
-        """
+        """The mean over each learner's remembered records, by the model's own kernel."""
         return self._gradient(self, np.asarray(theta, dtype=np.float64))
+
+    def quality(self, theta: Array, table: Table) -> Array:
+        return self._quality(theta, table)
+
+    def kept(self) -> dict[str, Array]:
+        """Nothing: the records themselves are observed again."""
+        return {}
+
+    def go_on(self, kept: Mapping[str, Array]) -> None:
+        pass
 
     def _make_room(self, room: Integers) -> None:
         self._room = room

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy
 
 from gossamer.errors import Argument, GossamerError
-from gossamer.models.linear import Model
 from gossamer.records import Population
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from gossamer.models.linear import LinearModel
 
 GRADIENT_TOLERANCE = 1e-10
 LARGEST = 1e20  # of features and labels: beyond it Newton's method overflows, or never ends
 MARGINS_AT_ONCE = 2**20  # bounds the memory of an evaluation: 8 MiB of margins
-_minimisers: WeakKeyDictionary[Population, dict[Model, Array]] = WeakKeyDictionary()
+_minimisers: WeakKeyDictionary[Population, dict[LinearModel, Array]] = WeakKeyDictionary()
 
 
 class Objective:
     """F of a linear model on a population. Values for many learners come from one matrix product."""
 
-    def __init__(self, model: Model, population: Population) -> None:
+    def __init__(self, model: LinearModel, population: Population) -> None:
         self.model, self.population = model, population
-        self.size = population.table.columns * model.outputs
+        self.size = model.theta_size(population.table.columns)
 
     def margins(self, theta: Array) -> Array:
         """(records, learners, K) of aᵀθ."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,9 +31,10 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
+from gossamer.arrays import Tensors
 from gossamer.errors import Argument, BadValue, GossamerError, NotProvable
-from gossamer.models.bounds import LARGEST, MOST_COLUMNS, MOST_RECORDS, UNIT, UNKNOWN, Clip, Norm, Reach, reach
-from gossamer.models.memory import Gradient
+from gossamer.models.base import Gradient
+from gossamer.models.bounds import LARGEST, MOST, UNIT, UNKNOWN, Clip, Norm, Reach, Sizes, reach
 from gossamer.models.trial import refuse_memory, sample_of, try_out
 from gossamer.records import Batch, FeatureBounds, Table, dense_rows
 from gossamer.types import Array, Integers
@@ -48,8 +49,8 @@ WIDENED = 2**22  # numbers of records' gradients that are float64 at once: 32 Mi
 class NeuralNetwork:
     """A model from a function that builds a module; see the module's text."""
 
-    outputs = 1
     score = "accuracy"
+    bounded = False
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class NeuralNetwork:
         self.build, self.shape, self.loss, self.labels = build, tuple(shape), loss, labels
         self.clip, self.l2, self.device, self.dtype = clip, l2, torch.device(device), dtype
         self.amp, self.remember, self.name = amp, remember, name
+        self.arrays = Tensors(dtype, self.device)
         sample = sample_of(build, name)
         self._shapes = [tuple(p.shape) for p in sample.parameters()]
         self.size = sum(map(math.prod, self._shapes))
@@ -113,14 +115,12 @@ class NeuralNetwork:
                 "give a loss= that takes them and labels=torch.float32."
             )
 
-    def reach(
-        self,
-        features: FeatureBounds | None,
-        norm: Norm,
-        *,
-        columns: int = MOST_COLUMNS,
-        records: int = MOST_RECORDS,
-    ) -> Reach:
+    def theta_size(self, columns: int) -> int:
+        """As many as the module has parameters."""
+        return self.size
+
+    def reach(self, features: FeatureBounds | None, norm: Norm, sizes: Sizes = MOST) -> Reach:
+        """The clipper's c alone: whatever the features and sizes are, nothing else is known."""
         if self._unknown_buffers:
             places = ", ".join(name or "itself" for name in self._unknown_buffers)
             raise NotProvable(
@@ -128,10 +128,10 @@ class NeuralNetwork:
                 "round to the next without noise, so no privacy can be proved: keep constants in attributes instead."
             )
         refuse_memory(self)
-        return reach(UNKNOWN, None, self.clip, norm, self.name)
+        return reach(UNKNOWN, None, self.clip, norm, self.name, MOST)
 
-    def start(self, m: int, seed: int) -> Tensor:
-        """The same random start, which depends on no data, for all learners."""
+    def start(self, m: int, seed: int, columns: int | None = None) -> Tensor:
+        """The same random start for all learners; the module alone decides how large it is."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self.build()
@@ -156,6 +156,17 @@ class NeuralNetwork:
     def placed(self, rows: Tensor) -> Tensor:
         """The other way round."""
         return self._turned(rows, (0, 1, 3, 4, 2), lambda o, i, h, w: (o, i, h, w))
+
+    def to_record(self, value: Tensor) -> Array:
+        return self.arrays.to_numpy(self.canonical(value) if self._is_theta(value) else value)
+
+    def from_record(self, stored: Array) -> Tensor:
+        value = self.arrays.make(stored)
+        return self.placed(value) if self._is_theta(value) else value
+
+    def _is_theta(self, value: Tensor) -> bool:
+        """Whether the rows are parameters, or as many numbers that go with them, and not something about the graph."""
+        return bool(value.ndim == 2 and value.shape[1] == self.size)
 
     def _turned(self, rows: Tensor, order: tuple[int, ...], lies: Callable[..., tuple[int, ...]]) -> Tensor:
         if not self.channels_last:
@@ -340,13 +351,18 @@ class Fleet:
             module.train()
         return torch.stack(found)
 
+    def quality(self, theta: Tensor, table: Table) -> Array:
+        """The share of these records that each learner predicts right."""
+        right: Array = (self.predictions(theta, dense_rows(table)).cpu().numpy() == table.labels).mean(axis=1)
+        return right
+
     def kept(self) -> dict[str, Array]:
-        """What is not in θ and is needed to go on exactly: the learners' buffers, by name."""
+        """The learners' buffers, by name."""
         names = [name for name, _ in self.modules[0].named_buffers()]
         every = [dict(module.named_buffers()) for module in self.modules]
         return {f"buffer.{n}": np.stack([b[n].detach().cpu().numpy() for b in every]) for n in names}
 
-    def go_on(self, kept: Any) -> None:
+    def go_on(self, kept: Mapping[str, Array]) -> None:
         for i, module in enumerate(self.modules):
             for name, buffer in module.named_buffers():
                 if f"buffer.{name}" not in kept:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Model
 from gossamer.peers.config import Plan
@@ -22,7 +24,7 @@ class OwnRow:
         return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
 
 
-def boundary_of(plan: Plan, algorithm: Algorithm, model: Model, size: int) -> PrivateBoundary | Unproved:
+def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: Model, size: int) -> PrivateBoundary | Unproved:
     """The party's boundary; refuses a budget that cannot be proved."""
     run, mechanism, scale = plan.config.run, plan.mechanism(), plan.simulated()
     if mechanism is None:

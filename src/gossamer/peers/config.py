@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from gossamer.algorithms import Algorithm
+from gossamer.arrays import dense
 from gossamer.errors import GossamerError
-from gossamer.models import Model
+from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Mechanism
@@ -170,13 +171,13 @@ class Plan:
             law=privacy.law, where=privacy.where,
         )  # fmt: skip
 
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> Algorithm[Any]:
         return build_algorithm(self.spec, None, self.config.run.learners)
 
-    def model(self) -> Model:
+    def model(self) -> LinearModel:
         classes = len(self.config.records.classes)
         kind = "ridge" if not classes else "logistic" if classes == 2 else "softmax"
-        model: Model = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), (self.schema.columns,))
+        model: LinearModel = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), (self.schema.columns,))
         return model
 
     def mechanism(self) -> Mechanism | None:
@@ -260,6 +261,5 @@ def graph_json(network: Network) -> str:
 
 
 def _dense(network: Network, name: str) -> list[list[float]]:
-    matrix: Any = getattr(network, name)
-    rows: list[list[float]] = (matrix.toarray() if hasattr(matrix, "toarray") else matrix).tolist()
+    rows: list[list[float]] = dense(getattr(network, name)).tolist()
     return rows

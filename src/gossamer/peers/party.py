@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.networks import Network
@@ -76,7 +77,7 @@ class Party:
     def __init__(
         self,
         i: int,
-        algorithm: Algorithm,
+        algorithm: Algorithm[Any],
         network: Network,
         feed: Feed,
         memory: Memory,
@@ -366,5 +367,5 @@ def _frame(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:
     """Whom learner i hears over a matrix's links, and with which weight."""
     off = network.off_diagonal(over)
-    row = np.asarray(off[i] if isinstance(off, np.ndarray) else off[[i]].toarray()).ravel()
+    row = dense(off[[i]]).ravel()
     return {int(j): float(row[j]) for j in np.flatnonzero(row)}

@@ -51,7 +51,7 @@ class LearnerProcess:
         self._said_end = False
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
-        self.size = plan.schema.columns * self.model.outputs
+        self.size = self.model.theta_size(plan.schema.columns)
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
         self.boundary = boundary_of(plan, self.algorithm, self.model, self.size)

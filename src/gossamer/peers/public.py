@@ -20,7 +20,7 @@ KEPT = 100  # rounds
 class PublicValues:
     """The graph's values, round by round; asked for in order, or close to it."""
 
-    def __init__(self, algorithm: Algorithm, network: Network) -> None:
+    def __init__(self, algorithm: Algorithm[Any], network: Network) -> None:
         self._algorithm, self._m = algorithm, network.m
         self._rows = network.rows(mixes=algorithm.mixes)
         self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.files import replace_file
-from gossamer.models import Model, Objective
+from gossamer.models import LinearModel, Objective
 from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
@@ -33,7 +33,7 @@ class Status:
     """Where one learner is; `node` is there from the moment that it has its first records."""
 
     def __init__(
-        self, plan: Plan, model: Model, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
+        self, plan: Plan, model: LinearModel, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
     ) -> None:
         self.plan, self.journal = plan, journal
         self._model, self._boundary, self._feed = model, boundary, feed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from gossamer.types import Array
 
@@ -15,6 +15,13 @@ class Privacy(Protocol):
     """
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array: ...
+
+
+@runtime_checkable
+class PrivacyOfValues(Protocol):
+    """A `Privacy` that looks at what the noise is added to: a tensor's is then drawn where the tensor lies."""
+
+    def like(self, channel: str, t: int, value: Any) -> Any: ...
 
 
 class Boundary(Protocol):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST
@@ -92,16 +93,13 @@ class PrivateBoundary:
     def _cut_off(self, t: int, value: Array) -> Array:
         """No coordinate beyond FAR of its learner's scales; cutting off moves no two values apart."""
         scale = self._scale(t)
-        if hasattr(value, "new_tensor"):
-            limit: Any = value.new_tensor(FAR * scale)
-            cut: Any = value
-            within: Array = cut.nan_to_num(0.0).clip(-limit, limit)
-            return within
-        beyond = count_beyond(value, scale, FAR)
-        if not beyond:
-            return value
-        self.cut += beyond
-        kept: Array = np.clip(np.nan_to_num(value), -FAR * scale, FAR * scale)
+        kind = kind_of(value)
+        if kind is NUMPY:  # tensors are not counted: that would wait for their device
+            beyond = count_beyond(value, scale, FAR)
+            if not beyond:
+                return value
+            self.cut += beyond
+        kept: Array = kind.cut_off(value, FAR * scale)
         return kept
 
     def clamped_to_grid(self, t: int, value: Array) -> Array:
@@ -109,14 +107,10 @@ class PrivateBoundary:
 
         A tensor comes back in float64, because a scale rounded to a narrower kind could be a smaller one.
         """
-        scale: Any = self._scale(t)
-        exact: Any = value
-        if hasattr(value, "new_tensor"):
-            exact = exact.double()
-            most = CLAMP * exact.new_tensor(scale)
-            beyond = int((abs(exact) > most).sum())
-        else:
-            most, beyond = CLAMP * scale, count_beyond(value, scale, CLAMP)
+        exact: Any = kind_of(value).widen(value)
+        kind, scale = kind_of(exact), self._scale(t)
+        most = CLAMP * kind.make(scale)
+        beyond = count_beyond(exact, scale, CLAMP) if kind is NUMPY else int((abs(exact) > most).sum())
         if beyond:  # hardly ever
             self.clamped += beyond
             exact = exact.clip(-most, most)
@@ -125,10 +119,8 @@ class PrivateBoundary:
 
     def _noised(self, t: int, value: Array) -> Array:
         exact: Any = self.clamped_to_grid(t, value)
-        tensor = hasattr(value, "new_tensor")
-        noisy: Any = self.mechanism.law.exact(exact, exact.new_tensor(self._scale(t)) if tensor else self._scale(t))
-        kept: Array = noisy.to(value.dtype) if tensor else noisy
-        return kept
+        noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, kind_of(exact).make(self._scale(t))))
+        return noisy
 
     def charge(self, t: int) -> None:
         """Round t's messages, before they are sent."""

@@ -39,6 +39,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
+from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
 from gossamer.types import Array
 
@@ -117,12 +118,11 @@ def check_on_grid(worst: float) -> None:
 
 def released(values: Any, scale: Any, law: Law) -> Any:
     """`values` plus exact noise of a law on the grid scale/2^40; tensors get theirs where they are."""
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch before there is one
-        if values.device.type == "cpu":  # twenty times as fast as tensor operations
-            return values.new_tensor(released(values.detach().double().numpy(), np.asarray(scale), law))
+    kind = kind_of(values)
+    if kind.place != "cpu":  # tensors in memory are noised as arrays: twenty times as fast as tensor operations
         tensors = importlib.import_module("gossamer.privacy.tensors")
         return tensors.released(values, scale, law)
-    given, size = np.asarray(values, dtype=float), np.asarray(scale, dtype=float)
+    given, size = kind.to_numpy(kind.widen(values)), np.asarray(scale, dtype=float)
     check_scale(bool((np.isfinite(size) & (size > SMALLEST)).all()), size)
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
     if size.ndim and not by_row:  # any other broadcasting: every value is a row of its own
@@ -132,4 +132,4 @@ def released(values: Any, scale: Any, law: Law) -> Any:
     farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
     check_on_grid(worst)
-    return _keystream.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape)
+    return kind.make(_keystream.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gossamer.arrays import NUMPY, kind_of
 from gossamer.privacy.laws import LAPLACE, Law, law_named
 from gossamer.schedules import Schedule
 from gossamer.types import Array
@@ -34,7 +35,7 @@ class SimulatedNoise:
 
     def like(self, channel: str, t: int, value: Any) -> Any:
         """Noise for a value: an array's as below, a tensor's drawn where it is, by torch's own seeded generator."""
-        if not hasattr(value, "new_tensor"):
+        if kind_of(value) is NUMPY:
             return self.noise(channel, t, value.shape)
         tensors = importlib.import_module("gossamer.privacy.tensors")
         seed = np.random.SeedSequence([self.seed, _number(channel), t]).generate_state(1, np.uint64)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.privacy.base import Privacy
+from gossamer.privacy.base import Privacy, PrivacyOfValues
 from gossamer.privacy.simulated import NOT_PRIVATE
 from gossamer.types import Array
 
@@ -18,7 +18,7 @@ class Unproved:
     """The boundary of noise that makes no claim: none, seeded, or a user's own object."""
 
     def __init__(self, privacy: Privacy | None) -> None:
-        self._privacy = privacy
+        self._privacy, self._looks = privacy, isinstance(privacy, PrivacyOfValues)
         self._at_source = getattr(privacy, "where", "messages") == "source"
         self.claim = claim_of(privacy)
 
@@ -59,7 +59,7 @@ class Unproved:
 
     def _drawn(self, channel: str, t: int, value: Array) -> Any:
         privacy: Any = self._privacy
-        return privacy.like(channel, t, value) if hasattr(privacy, "like") else privacy.noise(channel, t, value.shape)
+        return privacy.like(channel, t, value) if self._looks else privacy.noise(channel, t, value.shape)
 
 
 def claim_of(privacy: Privacy | None) -> str:

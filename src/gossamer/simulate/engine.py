@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, State
+from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
@@ -33,9 +34,8 @@ from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_of
-from gossamer.simulate.kinds import Numpy, Torch, kind_of
 from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
-from gossamer.simulate.metrics import Tested, metrics_of
+from gossamer.simulate.metrics import metrics_of
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
@@ -54,7 +54,7 @@ class Progress(NamedTuple):
 
 
 def simulate(
-    algorithm: Algorithm,
+    algorithm: Algorithm[State],
     network: Network,
     stream: Stream,
     *,
@@ -90,43 +90,40 @@ def simulate(
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
-    kind = kind_of(model)
-    metrics = metrics_of(model, stream)
+    memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
+    metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
-    memory: Any = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    if isinstance(metrics, Tested):
-        metrics.watch(memory)
-    rows = kind.rows(network, algorithm.mixes)
+    size = model.theta_size(stream.table.columns)
+    rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
     if "W" in algorithm.mixes and network.one_way:
         notes.append(
             f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
         )
-    state = algorithm.init(rows, kind.start(network.m, metrics.size, seed))
+    state = algorithm.init(rows, model.start(network.m, seed, stream.table.columns))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
     start, history = 0, list[np.recarray[Any, Any]]()
     if resume is not None:
-        start, state, history = _resumed(resume, config, state, kind)
-        if hasattr(memory, "go_on"):
-            memory.go_on(resume.state)
+        start, state, history = _resumed(resume, config, state, model)
+        memory.go_on(resume.state)
         if gradient == "history":
             for t in range(start):
                 memory.observe(stream.arrivals(t))
     else:
         history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
 
-    boundary = _boundary(privacy, algorithm, network, stream, model, gradient, steps, metrics.size)
+    boundary = _boundary(privacy, algorithm, network, stream, model, gradient, steps, size)
     private = isinstance(boundary, PrivateBoundary)
     if isinstance(boundary, PrivateBoundary) and resume is not None:
         for t in range(start):
             boundary.charge(t)
         _check_booked(resume, boundary)
         sent = {n: v for n, v in resume.state.items() if n.startswith("sent.")}
-        boundary.go_on({name: kind.back(value) for name, value in sent.items()})
+        boundary.go_on({name: model.from_record(value) for name, value in sent.items()})
         _GONE_ON.add(resume.seal)
-    mix = Mixer(network, algorithm.mixes, kind)
+    mix = Mixer(network, algorithm.mixes, model.arrays)
     rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
     state = state if start else rounds.start(state)
-    matrix = _by_matrix(algorithm, network, kind, privacy, state, start)
+    matrix = _by_matrix(algorithm, network, model.arrays, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
     behind: set[str | None] = set()
 
@@ -142,11 +139,10 @@ def simulate(
         learners = look()
         last = [] if history[-1].t[0] == t else [metrics.mean(t, learners)]
         joined = np.concatenate(history + last).view(np.recarray)
-        kept = {name: kind.array(value) for name, value in state._asdict().items()}
-        kept |= memory.kept() if hasattr(memory, "kept") else {}
-        kept |= {name: kind.array(value) for name, value in boundary.kept(t).items()}
+        kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
+        kept |= {name: model.to_record(value) for name, value in boundary.kept(t).items()}
         said, budget = (*notes, *boundary.notes(t)), boundary.budget()
-        if budget is not None and isinstance(kind, Torch):
+        if budget is not None and model.arrays.tensors:
             said = (*said, "ε is of what is sent: running means and training accuracies in this record are not noised.")
         if budget is not None and stream.rounds is None:
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
@@ -174,7 +170,7 @@ def simulate(
 
 
 def _noise(
-    privacy: Privacy | Mechanism | None, algorithm: Algorithm, steps: int, resume: Record | None, seed: int
+    privacy: Privacy | Mechanism | None, algorithm: Algorithm[Any], steps: int, resume: Record | None, seed: int
 ) -> tuple[Privacy | Mechanism | None, Schedule | None, list[str]]:
     """What adds the noise, the scales that messages get as far as they are known, and what is to be said of it."""
     if privacy is None:
@@ -192,22 +188,22 @@ def _noise(
 
 
 def _by_matrix(
-    algorithm: Algorithm,
+    algorithm: Algorithm[State],
     network: Network,
-    kind: Numpy | Torch,
+    kind: Kind,
     privacy: Privacy | Mechanism | None,
-    state: Any,
+    state: State,
     start: int,
-) -> MatrixRounds | None:
+) -> MatrixRounds[State] | None:
     """Rounds as one kernel, where there is a GPU and the noise, if any, is simulated and on messages."""
     simple = privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
-    if not (simple and isinstance(kind, Torch) and kind.on_gpu):
+    if not simple or kind.place != "cuda":
         return None
     noise = privacy if isinstance(privacy, SimulatedNoise) else None
     return matrix_rounds(algorithm, network, kind, noise, state, start)
 
 
-def one_round(rounds: Rounds, mix: Mixer, state: Any, records: Batch, t: int) -> Any:
+def one_round(rounds: Rounds[State], mix: Mixer, state: State, records: Batch, t: int) -> State:
     """Round t of all learners; one noisy copy of each message goes to all out-neighbours."""
     sent = rounds.send(state, records, t)
     got = {channel: mix(out.over, out.value) for channel, out in sent.out.items()}
@@ -218,11 +214,11 @@ def one_round(rounds: Rounds, mix: Mixer, state: Any, records: Batch, t: int) ->
 class Mixer:
     """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
 
-    def __init__(
-        self, network: Network, mixes: Sequence[Matrix] = ("R", "C"), kind: Numpy | Torch | None = None
-    ) -> None:
-        made = kind or Numpy()
-        self._weights: dict[Matrix, Any] = {over: made.weights(network, over) for over in mixes}
+    def __init__(self, network: Network, mixes: Sequence[Matrix] = ("R", "C"), kind: Kind = NUMPY) -> None:
+        weights = {over: network.off_diagonal(over) for over in mixes}
+        self._weights: dict[Matrix, Any] = (
+            {over: kind.make(dense(off)) for over, off in weights.items()} if kind.tensors else weights
+        )
 
     def __call__(self, over: Matrix, sent: Array) -> Array:
         received: Array = self._weights[over] @ sent
@@ -231,7 +227,7 @@ class Mixer:
 
 def _boundary(
     privacy: Privacy | Mechanism | None,
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     network: Network,
     stream: Stream,
     model: Model,
@@ -246,7 +242,7 @@ def _boundary(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
             "Gaussian, or an object with a method noise(), which makes no claim."
         )
-    if privacy.where == "messages" and str(getattr(model, "dtype", "torch.float64")) != "torch.float64":
+    if privacy.where == "messages" and not model.arrays.wide:
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
         raise NotProvable(
             "noise on messages is proved for states in float64, and this model's are narrower: use ",
@@ -303,7 +299,7 @@ def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
 
 
 def _config(
-    algorithm: Algorithm,
+    algorithm: Algorithm[Any],
     network: Network,
     stream: Stream,
     model: Model,
@@ -332,7 +328,7 @@ def _config(
         "horizon": privacy.horizon if isinstance(privacy, Mechanism) else None,
         "seed": int(seed),
         "evaluate_every": int(every),
-    } | ({"tensors": True} if hasattr(model, "device") else {})
+    } | ({"tensors": True} if model.arrays.tensors else {})
 
 
 def _unlike(one: Any, other: Any) -> Any:
@@ -345,8 +341,8 @@ def _unlike(one: Any, other: Any) -> Any:
 
 
 def _resumed(
-    record: Record, config: dict[str, Any], state: Any, kind: Numpy | Torch
-) -> tuple[int, Any, list[np.recarray[Any, Any]]]:
+    record: Record, config: dict[str, Any], state: State, model: Model
+) -> tuple[int, State, list[np.recarray[Any, Any]]]:
     """Where a record stopped, its state and its history without the row that only stopping added.
 
     A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
@@ -370,7 +366,7 @@ def _resumed(
             f"the record to resume, of round {record.t!r}, was changed after it was made: use the record as the run "
             "left it, or start anew."
         )
-    for name, array in ((name, kind.array(value)) for name, value in state._asdict().items()):
+    for name, array in ((name, model.to_record(value)) for name, value in state._asdict().items()):
         stored = record.state.get(name)
         if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
             raise NotResumedError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
@@ -380,6 +376,6 @@ def _resumed(
     kept = record.history[record.history.t % config["evaluate_every"] == 0]
     return (
         record.t,
-        type(state)(**{name: kind.back(record.state[name]) for name in state._fields}),
+        state._replace(**{name: model.from_record(record.state[name]) for name in state._asdict()}),
         [kept[k : k + 1].view(np.recarray) for k in range(len(kept))],
     )

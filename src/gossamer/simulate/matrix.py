@@ -18,15 +18,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, State
+from gossamer.arrays import Kind
 from gossamer.networks import Network
 from gossamer.privacy.laws import LAPLACE, Law
 from gossamer.privacy.simulated import SimulatedNoise
-from gossamer.simulate.kinds import Torch
 from gossamer.types import Array
 
 ALIGNED = 64  # numbers from which a row starts
@@ -34,16 +34,16 @@ CHUNK = 1 << 20  # coordinates at a time, without the kernel
 FAR = 2.0**300  # a box that no such value touches is none
 
 
-class RoundMatrix:
+class RoundMatrix(Generic[State]):
     """M_0, M_1, … of an algorithm on a network, to be asked for in this order."""
 
-    def __init__(self, algorithm: Algorithm, network: Network, noise: SimulatedNoise | None) -> None:
+    def __init__(self, algorithm: Algorithm[State], network: Network, noise: SimulatedNoise | None) -> None:
         self._algorithm, self._noise, self._m = algorithm, noise, network.m
         self._rows = network.rows(mixes=algorithm.mixes)
         self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
         width = 7 * network.m + 1  # of no other array
         state = algorithm.init(self._rows, np.zeros((network.m, width)))
-        self._kind = type(state)
+        self.form = state  # small, and of the algorithm's own type
         self.wide = [name for name, value in state._asdict().items() if value.shape[1] == width]
         self.narrow: dict[str, Array] = {n: v for n, v in state._asdict().items() if n not in self.wide}
         sent = algorithm.emit(state, np.zeros((network.m, width)), self._rows, 0)
@@ -66,7 +66,7 @@ class RoundMatrix:
     def _applied(self, x: Array, t: int) -> tuple[Array, dict[str, Array]]:
         parts = np.split(x, self.columns // self._m)
         grad, noise = parts[len(self.wide)], dict(zip(self._private, parts[len(self.wide) + 1 :], strict=True))
-        state = self._kind(**dict(zip(self.wide, parts, strict=False)), **self.narrow)
+        state = self.form._replace(**dict(zip(self.wide, parts, strict=False)), **self.narrow)
         got = {}
         for channel, out in self._algorithm.emit(state, grad, self._rows, t).items():
             scale = 0.0 if self._noise is None or not out.private else self._noise.scale(t)
@@ -76,15 +76,18 @@ class RoundMatrix:
         return np.concatenate([after[name] for name in self.wide]), {name: after[name] for name in self.narrow}
 
 
-class MatrixRounds:
+class MatrixRounds(Generic[State]):
     """A state on a device that goes from round to round by M_t, in place."""
 
-    def __init__(self, matrix: RoundMatrix, kind: Torch, noise: SimulatedNoise | None, state: Any, start: int) -> None:
+    def __init__(
+        self, matrix: RoundMatrix[State], kind: Kind, noise: SimulatedNoise | None, state: State, start: int
+    ) -> None:
         self._torch: Any = importlib.import_module("torch")
-        self._matrix, self._device, self._noise, self._kind = matrix, kind, noise, type(state)
+        self._matrix, self._arrays, self._noise = matrix, kind, noise
         self._x = self._stacked([getattr(state, name) for name in matrix.wide])
         by_kernel = noise is None or noise.law.triton_branch is not None
-        self._advance = _kernel() if by_kernel and kind.on_gpu and self._x.dtype == self._torch.float32 else None
+        on_gpu = kind.place == "cuda" and self._x.dtype == self._torch.float32
+        self._advance = _kernel() if by_kernel and on_gpu else None
         for t in range(start):  # to the narrow state of that round, by the same float64 steps
             matrix.next(t)
 
@@ -95,11 +98,12 @@ class MatrixRounds:
         return self._torch.cat(parts, out=made)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """Views of what there is now, which the next round overwrites."""
         k = len(self._matrix.wide)
         wide = dict(zip(self._matrix.wide, self._x.chunk(k), strict=True))
-        return self._kind(**wide, **{name: self._device.back(value) for name, value in self._matrix.narrow.items()})
+        narrow = {name: self._arrays.make(value) for name, value in self._matrix.narrow.items()}
+        return self._matrix.form._replace(**wide, **narrow)
 
     def __call__(self, grad: Any, t: int) -> None:
         matrix = self._matrix.next(t)
@@ -109,7 +113,7 @@ class MatrixRounds:
         else:
             seed = int(np.random.SeedSequence([self._noise.seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1))
             law = self._noise.law
-        (self._advance or self._plain)(self._x, grad, self._device.back(matrix), seed, law)
+        (self._advance or self._plain)(self._x, grad, self._arrays.make(matrix), seed, law)
 
     def _plain(self, x: Any, grad: Any, matrix: Any, seed: int, law: Law) -> None:
         generator = self._torch.Generator(device=x.device)
@@ -133,8 +137,8 @@ def _kernel() -> Callable[..., None] | None:
 
 
 def matrix_rounds(
-    algorithm: Algorithm, network: Network, kind: Torch, noise: SimulatedNoise | None, state: Any, start: int
-) -> MatrixRounds | None:
+    algorithm: Algorithm[State], network: Network, kind: Kind, noise: SimulatedNoise | None, state: State, start: int
+) -> MatrixRounds[State] | None:
     """A run by matrices from `state`, which is that of round `start`; None for a method that is not linear."""
     matrix = RoundMatrix(algorithm, network, noise)
     return MatrixRounds(matrix, kind, noise, state, start) if matrix.linear() else None

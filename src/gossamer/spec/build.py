@@ -49,7 +49,7 @@ class Parts(NamedTuple):
     stream: Stream
     model: Model
     network: Network
-    algorithm: Algorithm
+    algorithm: Algorithm[Any]
     mechanism: Mechanism | None  # None: nothing is claimed
     steps: int
     said: list[Sentence]  # sentences about what was decided that nobody had said
@@ -141,7 +141,7 @@ def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
     )
 
 
-def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algorithm:
+def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algorithm[Any]:
     """The method with its step size and, where nothing is claimed, the scales of seeded noise."""
     return find_method(spec.algorithm.algorithm).factory(
         step_schedule(step_of(spec, dataset)),
@@ -166,9 +166,7 @@ def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
 
 def refuse_unbounded(model: Model) -> None:
     """A budget needs gradients that something bounds; here the remedy is a setting."""
-    if model.clip is None and not getattr(
-        model, "bounded", hasattr(model, "weights") and type(model).__name__ != "RidgeRegression"
-    ):
+    if model.clip is None and not model.bounded:
         raise GossamerError(
             f"nothing bounds the gradient of {model}, so no privacy can be proved: give ", Argument("clip", "C"),
             ", such as ", Argument("clip", 1), ".",

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gossamer.arrays import dense
 from gossamer.errors import Argument, BadValue, GossamerError, Part, Sentence
 from gossamer.records import Batch, Population, Table, features_of, runs
 from gossamer.types import Integers
@@ -33,6 +34,11 @@ class Stream(Protocol):
     @property
     def population(self) -> Population: ...
     @property
+    def test(self) -> Table | None:
+        """Records that nobody learns from, where there are any."""
+        ...
+
+    @property
     def description(self) -> Mapping[str, Any]: ...
     @property
     def notes(self) -> Sequence[str]:
@@ -48,7 +54,7 @@ class Stream(Protocol):
 class OnePass:
     """Each record arrives once, `per_round[i]` a round at learner i, in the order given, until they run out."""
 
-    test: Table | None = None  # records that nobody learns from, where there are any
+    test: Table | None = None
 
     def __init__(
         self,
@@ -105,7 +111,7 @@ class OnePass:
 class Draws:
     """Every round each learner draws `per_round` records from its own pool, with replacement, for ever."""
 
-    test: Table | None = None  # records that nobody learns from, where there are any
+    test: Table | None = None
 
     _BLOCK = 256  # rounds drawn at a time
 
@@ -195,7 +201,7 @@ def checked_bounds(table: Table) -> Table:
     slack = 1 + (table.columns + 16) * 2.0**-52  # a sum of so many numbers is rounded by no more
     norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
     for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
-        every = np.asarray(norm.toarray() if hasattr(norm, "toarray") else norm).ravel()
+        every = dense(norm).ravel()
         if len(every) and not every.max() <= most * slack:
             r = int(every.argmax())
             raise GossamerError(f"record {r} has an {name} of {every[r]:g}, above the declared {most:g}: declare more.")
