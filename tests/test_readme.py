@@ -87,7 +87,11 @@ def test_the_algorithm_of_contributing_is_typed_and_reaches_the_optimum_of_a_bal
     X, truth = rng.normal(size=(4, 30, 2)), rng.normal(size=(4, 2))
     stream = gs.streams.from_arrays(X, np.einsum("irn,in->ir", X, truth), per_round=30)
     run = gs.simulate(
-        names["my_push_pull"](0.05), gs.Network.ring(4), stream, model=gs.RidgeRegression(l2=0.1), steps=2000
+        names["my_push_pull"](gs.decay(0.05, 0.0)),
+        gs.Network.ring(4),
+        stream,
+        model=gs.RidgeRegression(l2=0.1),
+        steps=2000,
     )
     assert np.abs(run.theta - run.optimum).max() < 1e-10, "constant step and no noise: the exact optimum"
 
@@ -109,4 +113,4 @@ def test_the_algorithm_of_the_methods_page_passes_the_suite(capsys):
 def test_the_algorithm_of_contributing_passes_the_suite():
     names: dict[str, object] = {}
     exec(example("CONTRIBUTING.md"), names)
-    assert gs.check_algorithm(names["my_push_pull"](0.1))
+    assert gs.check_algorithm(names["my_push_pull"](gs.decay(0.1, 0.0)))

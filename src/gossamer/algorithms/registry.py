@@ -48,7 +48,7 @@ class Method:
         return self.factory(decay(step, self.step_exponent))
 
 
-_METHODS: dict[str, Method] = {}
+_DECLARED: dict[str, Method] = {}
 
 
 def method(
@@ -65,22 +65,23 @@ def method(
 
     def declare(factory: Factory) -> Factory:
         name, steps, noise = _name_of(factory), step_exponent, (noise_exponent, noise_ratio)
-        _METHODS[name] = Method(name, factory, label, source, steps, *noise, compared, order)
+        _DECLARED[name] = Method(name, factory, label, source, steps, *noise, compared, order)
         return factory
 
     return declare
 
 
 def methods() -> dict[str, Method]:
-    """All declared methods, in the order of their tables; one without a place comes last."""
-    return {one.name: one for one in sorted(_METHODS.values(), key=lambda one: (one.order, one.name))}
+    """The methods of this package, in the order of their tables; one without a place comes last."""
+    ours = [one for name, one in _DECLARED.items() if ":" not in name]
+    return {one.name: one for one in sorted(ours, key=lambda one: (one.order, one.name))}
 
 
 def find_method(name: str) -> Method:
     """A method by its name, or "package.module:factory" of one's own; modules in the current folder are found, too."""
     if ":" in name:
         factory = _imported(name)
-        return _METHODS.get(_name_of(factory)) or Method(name, factory, label=name.rpartition(":")[2])
+        return _DECLARED.get(_name_of(factory)) or Method(name, factory, label=name.rpartition(":")[2])
     known = methods()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
@@ -91,7 +92,7 @@ def find_method(name: str) -> Method:
 
 def _name_of(factory: Callable[..., Algorithm[Any]]) -> str:
     """Its plain name, if it is one of this package's; others' names carry their module, and clash with none."""
-    ours = factory.__module__.startswith(f"{__package__}.")
+    ours = str(factory.__module__).startswith(f"{__package__}.")
     return factory.__name__ if ours else f"{factory.__module__}:{factory.__name__}"
 
 
