@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 import gossamer as gs
 from gossamer import decay, geometric
+from gossamer.algorithms import METHODS as DECLARED
 from gossamer.types import Out
 
 METHODS = {
@@ -49,8 +51,10 @@ METHODS = {
         lambda: gs.dsgd(decay(0.5, 0.8)),
         [lambda: gs.dsgd(decay(0.5, 0.4)), lambda: gs.dsgd(decay(0.5, 0.8), over="R")],
     ),
-    "dsgd on I+R": (lambda: gs.dsgd(decay(0.5, 0.8), over="R", strict=False), []),
+    "dsgd_naive": (lambda: gs.dsgd(decay(0.5, 0.8), over="R", strict=False), []),
 }
+
+METHODS |= {name: (partial(one.build, 0.1), []) for name, one in DECLARED.entries().items() if name not in METHODS}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gossamer import GossamerError, LogisticRegression, RidgeRegression, SoftmaxRegression, streams
 from gossamer.models import Objective
-from gossamer.records import features_of
+from gossamer.records import FeatureBounds, features_of
 
 # the losses of one learner's records, as the docstring of gossamer.models.linear writes them
 
@@ -138,3 +138,19 @@ def test_packed_rows_stand_for_the_same_matrix():
         assert table.codebook is not None
         np.testing.assert_array_equal(features_of(table).toarray(), X)
         assert table.rows.shape[1] <= max(X.sum(axis=1).max(), 1), "work goes by non-zeros"
+
+
+def test_a_model_says_whether_its_gradients_need_a_clipper():
+    assert LogisticRegression().bounded
+    assert SoftmaxRegression(3).bounded
+    assert not RidgeRegression().bounded
+    with pytest.raises(GossamerError, match="nothing bounds the gradients of RidgeRegression"):
+        RidgeRegression().reach(FeatureBounds(1.0, 1.0, 1.0), 1)
+
+
+def test_linear_models_start_at_0_and_their_memories_keep_nothing_but_records():
+    model = SoftmaxRegression(3)
+    np.testing.assert_array_equal(model.start(2, 7, 5), np.zeros((2, 15)))
+    memory = model.memory(streams.from_arrays([np.eye(3)], [[0.0, 1.0, 2.0]]).table, "latest", np.array([3]))
+    memory.go_on({"theta": np.zeros(3)})
+    assert memory.kept() == {}

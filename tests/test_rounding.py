@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gossamer.experiments.catalogue import METHODS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from gossamer.checks.climb import levered
 from gossamer.checks.defects import TakesAnything
 from gossamer.checks.steer import attempts, steered_losses
 from gossamer.checks.worlds import Case
-from gossamer.experiments.catalogue import METHODS
 from gossamer.models import Sizes
 from gossamer.peers.journal import Journal
 from gossamer.peers.party import Party, rounds_kept

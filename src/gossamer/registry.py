@@ -40,9 +40,11 @@ class Registry(Generic[Entry]):
         self._objects: dict[int, Entry] = {}  # by identity of what was declared
         self._complete = False
 
-    def declare(self, name: str, made: object, entry: Entry) -> None:
-        self._entries[name] = entry
+    def declare(self, name: str, made: Callable[..., Any], entry: Entry) -> None:
+        """Keep an entry; one from outside the package is found by its module alone, and clashes with no name."""
         self._objects[id(made)] = entry
+        if made.__module__.startswith(f"{self._package}."):
+            self._entries[name] = entry
 
     def entries(self) -> dict[str, Entry]:
         """All that the package declares, by name."""
@@ -77,4 +79,6 @@ class Registry(Generic[Entry]):
             ) from None
         finally:
             sys.path.remove(here)
+        if not callable(made):
+            raise BadValue(self._argument, name, f"it is {made!r}", "give a function that makes one")
         return self._objects.get(id(made)) or self._adopt(name, made)

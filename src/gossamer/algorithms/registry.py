@@ -6,12 +6,14 @@ method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometri
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.registry import Registry
-from gossamer.schedules import decay
+from gossamer.schedules import Schedule, decay
 
 Factory = TypeVar("Factory", bound=Callable[..., Algorithm[Any]])
 LAST = 1000  # a new method comes after those of the paper
@@ -30,9 +32,16 @@ class Method(NamedTuple):
     compared: bool  # whether comparisons have it unless they are told otherwise
     order: int  # its place in tables
 
+    def make(self, step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
+        """The algorithm; a user's function need not take what every Algorithm has anyhow."""
+        taken = inspect.signature(self.factory).parameters
+        more = {"noise": noise, "strict": strict}
+        made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
+        return replace(made, **{name: value for name, value in more.items() if name not in taken})
+
     def build(self, step: float) -> Algorithm[Any]:
         """The method with steps λ0/(t+1)^v, and without noise of its own."""
-        return self.factory(decay(step, self.step_exponent), strict=False)
+        return self.make(decay(step, self.step_exponent), strict=False)
 
 
 def _adopt(name: str, factory: Callable[..., Algorithm[Any]]) -> Method:

@@ -143,7 +143,7 @@ def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
 
 def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algorithm[Any]:
     """The method with its step size and, where nothing is claimed, the scales of seeded noise."""
-    return find_method(spec.algorithm.algorithm).factory(
+    return find_method(spec.algorithm.algorithm).make(
         step_schedule(step_of(spec, dataset)),
         noise=None if spec.private else noise_schedule(noise_of(spec, dataset), learners),
         strict=spec.algorithm.strict and not is_published(spec),
