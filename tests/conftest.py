@@ -1,10 +1,15 @@
-"""Shared by the tests: networks to draw from, noise that the test knows, the command, and a CSV of one's own."""
+"""Shared by the tests: networks to draw from, noise that the test knows, the command, learners' processes, a CSV."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
 import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 # Workers share the cores with each other and with the processes that tests start. Threads of BLAS and torch that wait
 # for a core keep another one busy meanwhile: one each is faster, and far faster on a busy machine.
@@ -70,6 +75,45 @@ def gossamer(monkeypatch, tmp_path, capsys):
         return ended.value.code or 0, out, err
 
     return run
+
+
+class Zygote:
+    """A process that has loaded everything and forks itself for each learner: see peers_zygote.py."""
+
+    def __init__(self, prefix=()):
+        command = [*prefix, sys.executable, str(Path(__file__).with_name("peers_zygote.py"))]
+        # In a session of its own, so that it and all that it has forked can be ended at once.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._ready = False
+
+    def ask(self, **command):
+        if not self._ready:
+            self._ready = bool(self._answer())
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self):
+        line = self._process.stdout.readline()
+        assert line, f"the process that starts learners has ended, with code {self._process.wait()}"
+        return json.loads(line)
+
+    def close(self):
+        os.killpg(self._process.pid, signal.SIGKILL)  # it was not waited for yet, so its number is still its own
+        self._process.wait()
+        self._process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def zygote():
+    """One for all tests of a worker: it takes seconds to load."""
+    started = Zygote()
+    yield started
+    started.close()
 
 
 @pytest.fixture

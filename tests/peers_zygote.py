@@ -4,6 +4,8 @@ Commands are lines of JSON on standard input, answers lines of JSON on standard 
 {"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null} -> {"pid": …}
 {"poll": PID} -> {"code": … | null}
 
+When nobody gives commands any more, whatever happened to the tests, all learners are killed.
+
 A fault ends the process by SIGKILL at the COUNTth time that it comes to MOMENT. A tap gets, before it is sent, a line
 for every part of a vector: learner, round, channel, part, digest.
 """
@@ -80,6 +82,16 @@ def child(folder, fault, tapped):
 def main():
     warm()
     print(json.dumps({"ready": True}), flush=True)
+    running = set()
+    try:
+        serve(running)
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+
+
+def serve(running):
+    """Carry out commands; `running` are the learners that have not been waited for."""
     for line in sys.stdin:
         command = json.loads(line)
         if "start" in command:
@@ -91,9 +103,11 @@ def main():
                 finally:
                     sys.stderr.flush()
                     os._exit(code)
+            running.add(pid)
             answer = {"pid": pid}
         else:
             done, status = os.waitpid(command["poll"], os.WNOHANG)
+            running.discard(done)
             answer = {"code": os.waitstatus_to_exitcode(status) if done else None}
         print(json.dumps(answer), flush=True)
 

@@ -21,18 +21,18 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
 from gossamer.peers.config import PrivacyPlan, read_config
-from test_processes import Fleet, free_ports, make, payloads_seen, simulated
+from test_processes import LIMIT, Fleet, free_ports, make, payloads_seen, rounds_sent, simulated
 
 M = 4
 RING = gs.Network.exponential(M)
 
 
 @pytest.fixture
-def fleet_of():
+def fleet_of(zygote):
     made = []
 
     def start(*args, **kwargs):
-        made.append(Fleet(*args, m=M, **kwargs))
+        made.append(Fleet(zygote, *args, m=M, **kwargs))
         return made[-1]
 
     yield start
@@ -47,19 +47,21 @@ def edit(place, old, new):
     path.write_text(text.replace(old, new))
 
 
-def wait_until(done, seconds=30.0):
-    until = time.monotonic() + seconds
+def wait_until(done):
+    until = time.monotonic() + LIMIT
     while not done():
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
 def test_a_learner_that_was_told_to_stop_goes_on_later(tmp_path, fleet_of):
-    steps = 1500
+    steps, tap = 400, tmp_path / "tap"
     make(tmp_path / "run", steps, RING, m=M)
-    fleet = fleet_of(tmp_path / "run")
+    fleet = fleet_of(tmp_path / "run", tap)
+    tap.touch()
+    rounds = rounds_sent(tap)
     fleet.start()
-    wait_until(lambda: fleet.status(2).get("round", 0) > 20)
+    wait_until(lambda: next(rounds) > 20)
     os.kill(fleet.pids[2], signal.SIGTERM)
     wait_until(lambda: fleet.code(2) is not None)
     assert fleet.code(2) == 0
@@ -71,7 +73,7 @@ def test_a_learner_that_was_told_to_stop_goes_on_later(tmp_path, fleet_of):
 
 
 def metrics(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         return answer.read().decode()
 
@@ -102,56 +104,72 @@ def test_metrics_tell_rounds_and_epsilon_and_nothing_of_the_records(tmp_path, fl
     assert "own" not in text
     assert "gossamer_own_accuracy" in shown
     assert "NOT noised" in shown
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)
+    refused.value.close()
 
 
-def small_disk(place, kibibytes):
+@pytest.fixture
+def small_disk(tmp_path):
+    """An empty folder, and a function that mounts a disk there with such options: whether it could."""
+    place = tmp_path / "disk"
+
+    def mount(*options):
+        command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(place)]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "none", str(place)]
-    mounted = subprocess.run(mount, capture_output=True)
-    if mounted.returncode:
-        pytest.skip("needs a small disk, which only root can mount")
+    yield place, mount
+    if place.is_mount():
+        subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_ends_a_learner_before_it_sends(tmp_path, fleet_of):
+def test_a_full_disk_ends_a_learner_before_it_sends(tmp_path, small_disk, fleet_of):
     steps = 3000
     make(tmp_path / "run", steps, RING, PrivacyPlan(epsilon=20.0), m=M)
-    place, disk = tmp_path / "run" / "learner-1", tmp_path / "disk"
+    place, (disk, mount) = tmp_path / "run" / "learner-1", small_disk
     path = place / "party.toml"
     path.write_text(path.read_text().replace("[party]\n", f'[party]\njournal = "{disk}/journal.db"\n'))
-    small_disk(disk, 96)
-    try:
-        fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
-        fleet.start()
-        wait_until(lambda: fleet.code(1) is not None, 60)
-        assert fleet.code(1) == 2
-        assert fleet.status(1)["state"] == "failed"
-        why = (place / "stderr.log").read_text()
-        assert "cannot be used" in why
-        assert "nothing of this round was sent" in why
-        assert "Traceback" not in why
-        seen = payloads_seen(tmp_path / "tap")
-        assert set(map(len, seen.values())) == {1}
-        sent = max(t for learner, t, *_ in seen if learner == 1)
-        for j in (0, 2, 3):
-            os.kill(fleet.pids[j], signal.SIGTERM)
-        wait_until(lambda: all(fleet.code(j) is not None for j in (0, 2, 3)))
-        (disk / "room").unlink(missing_ok=True)
-        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
-        fleet.start()  # with room again it goes on from what it had committed
-        wait_until(lambda: fleet.status(1).get("round", 0) > sent + 20, 60)
-        assert set(map(len, payloads_seen(tmp_path / "tap").values())) == {1}
-    finally:
-        for fleet_pid in list(fleet.pids):
-            fleet.kill(fleet_pid)
-        subprocess.run(["umount", str(disk)], check=False)
+    if not mount("size=96k"):
+        pytest.skip("needs a small disk, which only root can mount")
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+    fleet.start()
+    wait_until(lambda: fleet.code(1) is not None)
+    assert fleet.code(1) == 2
+    assert fleet.status(1)["state"] == "failed"
+    why = (place / "stderr.log").read_text()
+    assert "cannot be used" in why
+    assert "nothing of this round was sent" in why
+    assert "Traceback" not in why
+    seen = payloads_seen(tmp_path / "tap")
+    assert set(map(len, seen.values())) == {1}
+    sent = max(t for learner, t, *_ in seen if learner == 1)
+    for j in (0, 2, 3):
+        os.kill(fleet.pids[j], signal.SIGTERM)
+    wait_until(lambda: all(fleet.code(j) is not None for j in (0, 2, 3)))
+    assert mount("remount", "size=20m")
+    fleet.start()  # with room again it goes on from what it had committed
+    wait_until(lambda: fleet.status(1).get("round", 0) > sent + 20)
+    assert set(map(len, payloads_seen(tmp_path / "tap").values())) == {1}
 
 
-def command(*words, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "gossamer", *map(str, words)], capture_output=True, text=True, timeout=120, cwd=cwd
-    )
+@pytest.fixture
+def up(tmp_path):
+    """Runs `gossamer peers up`; where a test ends before it does, it is told to stop, and so ends its learners."""
+    started = []
+
+    def run(folder):
+        command = [sys.executable, "-m", "gossamer", "peers", "up", folder]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+        started.append(process)
+        out, _ = process.communicate(timeout=LIMIT)
+        return process.returncode, out
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate()
 
 
 MISTAKES = {
@@ -212,29 +230,27 @@ def test_every_party_sets_its_own_budget(tmp_path, fleet_of):
     assert all(s <= b for s, b in zip(spent, budgets, strict=True))
 
 
-def test_from_init_to_collect(tmp_path):
+def test_from_init_to_collect(tmp_path, gossamer, up):
     """As a user would: ten learners on mushrooms, watched, collected."""
-    port = free_ports(10)
-    made = command("peers", "init", "demo", "--port", port, "--steps", 12, cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    assert "Keep demo/authority/key.pem apart" in made.stdout
+    code, out, err = gossamer("peers", "init", "demo", "--port", free_ports(10), "--steps", 12)
+    assert code == 0, err
+    assert "Keep demo/authority/key.pem apart" in out
     assert (tmp_path / "demo/authority/key.pem").stat().st_mode & 0o077 == 0
     assert (tmp_path / "demo/learner-3").stat().st_mode & 0o077 == 0
-    again = command("peers", "init", "demo", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "exists already" in again.stderr
-    early = command("peers", "collect", "demo", cwd=tmp_path)
-    assert early.returncode == 2
-    assert "left no outcome yet" in early.stderr
-    up = command("peers", "up", "demo", cwd=tmp_path)
-    assert up.returncode == 0, up.stdout + up.stderr
-    assert up.stdout.count("12/12") >= 10
-    status = command("peers", "status", "demo", "--json", cwd=tmp_path)
-    found = json.loads(status.stdout)
-    assert [one["state"] for one in found] == ["done"] * 10
-    assert all(one["epsilon"][0] <= 8 for one in found)
-    collected = command("peers", "collect", "demo", "--out", "all", cwd=tmp_path)
-    assert collected.returncode == 0, collected.stderr
+    code, _, err = gossamer("peers", "init", "demo")
+    assert code == 2
+    assert "exists already" in err
+    code, _, err = gossamer("peers", "collect", "demo")
+    assert code == 2
+    assert "left no outcome yet" in err
+    code, out = up("demo")
+    assert code == 0, out
+    assert out.count("12/12") >= 10
+    statuses = json.loads(gossamer("peers", "status", "demo", "--json")[1])
+    assert [one["state"] for one in statuses] == ["done"] * 10
+    assert all(one["epsilon"][0] <= 8 for one in statuses)
+    code, _, err = gossamer("peers", "collect", "demo", "--out", "all")
+    assert code == 0, err
     record = gs.Record.load(tmp_path / "all")
     assert record.theta.shape == (10, 117)
     assert record.t == 12
@@ -270,15 +286,15 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
         assert not (tmp_path / "other").exists()
 
 
-def test_a_regression_runs(tmp_path):
+def test_a_regression_runs(tmp_path, gossamer, up):
     rows = "\n".join(f"{k % 10},{k % 7}" for k in range(60))
     (tmp_path / "all.csv").write_text("x,y\n" + rows + "\n")
     words = ("--learners", 3, "--target", "y", "--range", "x=0:10,y=0:10", "--clip", 1, "--port", free_ports(3))
-    made = command("peers", "init", "run", "--csv", "all.csv", *words, "--graph", "complete", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    up = command("peers", "up", "run", cwd=tmp_path)
-    assert up.returncode == 0, up.stdout + up.stderr
-    assert up.stdout.count("done") >= 3
+    code, _, err = gossamer("peers", "init", "run", "--csv", "all.csv", *words, "--graph", "complete")
+    assert code == 0, err
+    code, out = up("run")
+    assert code == 0, out
+    assert out.count("done") >= 3
 
 
 def test_an_error_of_ours_is_in_the_log_and_the_status(tmp_path, monkeypatch):

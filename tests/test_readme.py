@@ -44,7 +44,8 @@ def test_the_readmes_private_example_keeps_its_budget(capsys):
     names: dict[str, object] = {}
     exec(code, names)
     assert re.match(r"accuracy 0\.[89]\d\d, ε = 8\.00, private: exact gaussian noise", capsys.readouterr().out)
-    assert names["run"].epsilon.shape == (10, 2)
+    assert names["run"].epsilon.shape == (10,)
+    assert names["run"].epsilon.dtype.names == ("spent", "for_ever")
 
 
 def test_the_privacy_pages_example_shows_a_ledger_and_draws_noise(capsys):
