@@ -33,6 +33,7 @@ tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2
 
 bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py

@@ -13,8 +13,8 @@ import math
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from gossamer.types import Array, Integers
 
@@ -31,10 +31,10 @@ def log_maps(images: Floats, pool: int) -> Floats:
     x = np.pad(images.reshape(-1, 1, side, side), ((0, 0), (0, 0), (pad, pad), (pad, pad)), mode="symmetric")
     fine, coarse, rows, columns = _filters(size)
     at_full, at_half = (windows(size, pad, side, pool, spacing) for spacing in (1, 2))
-    spectrum = fft.fft2(x)
-    first = abs(fft.ifft2(spectrum * fine))
+    spectrum = scipy.fft.fft2(x)
+    first = abs(scipy.fft.ifft2(spectrum * fine))
     # |y ⋆ ψ_1| at every other pixel, from the frequencies around ξ: moving these to 0 leaves the modulus as it is
-    second = [abs(fft.ifft2(each[..., rows, columns] * coarse)) for each in (spectrum, fft.fft2(first))]
+    second = [abs(scipy.fft.ifft2(each[..., rows, columns] * coarse)) for each in (spectrum, scipy.fft.fft2(first))]
     maps = [(w @ u @ w.T).reshape(k * channels, -1, pool**2)
             for u, w in ((x, at_full), (first, at_full), *((u, at_half) for u in second))]  # fmt: skip
     logs: Floats = np.log(np.concatenate(maps, axis=1).reshape(k, -1, pool**2) + np.float32(FLOOR[channels]))
@@ -59,7 +59,7 @@ def _filters(size: int) -> tuple[Floats, Floats, Integers, Integers]:
 
 def wavelets(size: int, scale: int) -> Array:
     """ψ̂_jk on the DFT's frequencies, (directions, size, size); periodic, as the sum over shifts by 2π."""
-    shifts = 2 * math.pi * (fft.fftfreq(size) + np.arange(-2, 3)[:, None])
+    shifts = 2 * math.pi * (scipy.fft.fftfreq(size) + np.arange(-2, 3)[:, None])
     x, y = shifts[None, :, None, :], shifts[:, None, :, None]
     every = []
     for cos, sin in zip(*_directions(), strict=True):
