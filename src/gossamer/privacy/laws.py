@@ -15,7 +15,6 @@ imported where it is used: the names of all laws are there at once.
 from __future__ import annotations
 
 import difflib
-import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gossamer.errors import BadValue
+from gossamer.lazy import import_once
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Law:
 
     def exact(self, values: Any, scale: Any) -> Any:
         """`values` plus exact noise on the grid scale/2^40; `scale` is a number or broadcasts against `values`."""
-        return _late("exact").released(values, scale, self)
+        return import_once("gossamer.privacy.exact").released(values, scale, self)
 
     def one_shift(self, total: float) -> float:
         """The one shift that costs as much as a total does: Σ shift itself, or the root of Σ shift²."""
@@ -102,11 +102,6 @@ def exact_laplace(values: Any, scale: Any) -> Any:
 def exact_gaussian(values: Any, scale: Any) -> Any:
     """`values` plus exact Gaussian noise of standard deviation `scale`, on the grid scale/2^40; see exact_laplace."""
     return GAUSSIAN.exact(values, scale)
-
-
-def _late(module: str) -> Any:
-    """A module of this room that takes long to load."""
-    return importlib.import_module(f"gossamer.privacy.{module}")
 
 
 # -- Laplace -----------------------------------------------------------------------------------------------------------
@@ -144,8 +139,8 @@ LAPLACE = Law(
     surcharge=SURCHARGE,
     epsilon=_laplace_epsilon,
     shift_within=_laplace_shift_within,
-    on_arrays=lambda: _late("compiled").laplace,
-    on_tensors=lambda: _late("tensors").LAPLACE_DRAWS,
+    on_arrays=lambda: import_once("gossamer.privacy.compiled").laplace,
+    on_tensors=lambda: import_once("gossamer.privacy.tensors").LAPLACE_DRAWS,
     triton_branch=0,
     seeded=lambda rng, shape: rng.laplace(size=shape),
     mean_size=1.0,
@@ -188,8 +183,8 @@ GAUSSIAN = Law(
     surcharge=SHAPE_SURCHARGE,
     epsilon=_gaussian_epsilon,
     shift_within=_gaussian_shift_within,
-    on_arrays=lambda: _late("compiled").gaussian,
-    on_tensors=lambda: _late("tensors").GAUSSIAN_DRAWS,
+    on_arrays=lambda: import_once("gossamer.privacy.compiled").gaussian,
+    on_tensors=lambda: import_once("gossamer.privacy.tensors").GAUSSIAN_DRAWS,
     triton_branch=1,
     seeded=lambda rng, shape: rng.normal(size=shape),
     mean_size=math.sqrt(2 / math.pi),

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import GossamerError, NotProvable
+from gossamer.lazy import import_once
 from gossamer.types import Array, Dynamics, Rounding, Rows
 
 UNIT = 2.0**-53  # u: an operation's relative error
@@ -122,9 +123,7 @@ class _Always:
 
 def count_beyond(values: Array, scales: Array, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
-    from gossamer.privacy.compiled import count_beyond as count
-
-    return int(count(values, scales, far))
+    return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
 
 
 def enlarged(dynamics: Dynamics) -> Dynamics:
