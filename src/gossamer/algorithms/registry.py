@@ -35,7 +35,7 @@ class Method(NamedTuple):
     def make(self, step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
         """The algorithm; a user's function need not take what every Algorithm has anyhow."""
         taken = inspect.signature(self.factory).parameters
-        more = {"noise": noise, "strict": strict}
+        more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
         return replace(made, **{name: value for name, value in more.items() if name not in taken})
 

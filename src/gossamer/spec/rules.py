@@ -51,7 +51,7 @@ def _takers(setting: str) -> list[str | Argument]:
     """Which data take a setting, in words."""
     if setting in CSV_SETTINGS:
         return [Argument("csv", "FILE")]
-    return [" and ".join(name for name, dataset in DATASETS.entries().items() if setting in dataset.options)]
+    return [", ".join(name for name, dataset in DATASETS.entries().items() if setting in dataset.options)]
 
 
 def decide_gradient_and_draw(spec: Spec, dataset: Dataset | None) -> tuple[Spec, list[Sentence]]:
