@@ -20,7 +20,8 @@ import gossamer as gs
 from gossamer.checks.defects import TakesAnything
 from gossamer.privacy import Accountant, Gaussian, Laplace, exact_gaussian, exact_laplace
 from gossamer.rounds import Rounds
-from gossamer.simulate.engine import Mixer, one_round, setting_of
+from gossamer.setting import setting_of
+from gossamer.simulate.engine import Mixer, one_round
 
 COORDINATES = 10**6
 Row = tuple[str, str, str]

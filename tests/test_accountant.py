@@ -18,7 +18,7 @@ from gossamer.privacy.accountant import curve, total, total_for_ever
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import delta_of, epsilon_exact, epsilon_zcdp, mu_for
 from gossamer.privacy.recursion import GradientBound, charges, sensitivities, worst_case
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_of
 
 NET = gs.Network.paper()
 
@@ -235,7 +235,7 @@ def test_laplace_at_a_delta_is_tighter_than_pure_and_the_grid_is_charged():
 def setting(gradient="history", steps=812, draw="random", rows="l1", model=None, v=0.8):
     algorithm = gs.ldp_gradient_tracking(step=gs.decay(1.0, v))
     stream = gs.datasets.mushrooms(10, draw=draw, rows=rows)
-    return setting_of(algorithm, NET, stream, model or gs.LogisticRegression(l2=1e-2), gradient, steps, 117)
+    return setting_of(algorithm, NET, stream, model or gs.LogisticRegression(l2=1e-2), gradient, steps)
 
 
 @pytest.mark.parametrize("horizon", [1, 10**3, 10**5, math.inf])

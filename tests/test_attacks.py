@@ -14,7 +14,7 @@ from gossamer.privacy import Accountant, Gaussian, Laplace
 from gossamer.privacy.laws import delta_left
 from gossamer.privacy.rounding import enlarged
 from gossamer.schedules import Decay
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_of
 from gossamer.streams.schema import Schema
 
 NET = gs.Network.ring(4)
@@ -28,7 +28,7 @@ def stream_of(n, rounds, m=4, per_round=1):
 def setting(algorithm, n=5, rounds=12, network=NET, gradient="latest", model=None, per_round=1):
     model = model or gs.LogisticRegression(l2=0.01)
     stream = stream_of(n, rounds, network.m, per_round)
-    return setting_of(algorithm, network, stream, model, gradient, rounds, n)
+    return setting_of(algorithm, network, stream, model, gradient, rounds)
 
 
 # -- numbers that the recursion is built from ----------------------------------------------------------------------

@@ -243,7 +243,7 @@ def test_the_frontier_command(tmp_path):
         (("compare", "mushrooms", "--methods", "magic"), "expected some of"),
         (("compare", "mushrooms", "--methods", ","), "expected some of"),
         (("compare", "mushrooms", "--learners", "5"), "--learners is for --csv FILE"),
-        (("compare", "--regression", "--rows", "l1"), "--rows is for the mushrooms"),
+        (("compare", "--regression", "--rows", "l1"), "--rows l1 is for mushrooms: leave it out"),
         (("compare", "--regression", "--clip", "0"), "--clip 0: expected"),
         (
             ("compare", "mushrooms", "--l2", "0", "--quick", "--steps", "5", "--methods", "dsgd", "--jobs", "1"),

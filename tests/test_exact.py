@@ -12,7 +12,7 @@ from scipy import stats
 import gossamer as gs
 from gossamer import GossamerError
 from gossamer.privacy import compiled, exact, exact_gaussian, exact_laplace
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_of
 
 N = 200_000
 
@@ -149,8 +149,7 @@ def test_what_is_too_large_for_the_grid_is_clamped_at_the_boundary_not_refused()
     stream = gs.datasets.mushrooms(10, rows="l1")
     setting = setting_of(
         gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), gs.Network.paper(), stream,
-        gs.LogisticRegression(l2=0.1), "history", 10, 3,
-    )  # fmt: skip
+        gs.LogisticRegression(l2=0.1), "history", 10)  # fmt: skip
     boundary = gs.Laplace(gs.decay(1.0, 0.6)).bind(setting)
     out = boundary.release("s", 0, np.array([[5000.0, -1e30, 0.0]] * 10))
     assert (np.abs(out[:, 0] - 4095) < 60).all()

@@ -6,9 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
-from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
+from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.setting import setting_for
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -18,6 +18,8 @@ from gossamer.peers.party import rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, pack, split_frames, split_vector, unpack
 from test_peers import MODEL, M, N, Team, simulated
+
+METHODS = REGISTRY.entries()
 
 
 @pytest.mark.parametrize("seed", range(3))

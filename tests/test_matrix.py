@@ -8,15 +8,17 @@ import sys
 
 import numpy as np
 import pytest
-from gossamer.experiments.catalogue import METHODS
 
 import gossamer as gs
 from gossamer import decay
+from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.arrays import Tensors
 from gossamer.privacy import Unproved, simulated
 from gossamer.rounds import Rounds
 from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.matrix import RoundMatrix, matrix_rounds
+
+METHODS = REGISTRY.entries()
 
 NET = gs.Network.paper_one_way()
 N = 50

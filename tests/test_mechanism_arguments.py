@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.schedules import Decay
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_of
 
 STEPS = 5
 ODD = [
@@ -35,7 +35,7 @@ def settings_of():
     algorithm = gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8))
     model = gs.LogisticRegression(l2=0.1)
     return [
-        setting_of(algorithm, gs.Network.complete(2), stream, model, gradient, STEPS, 2)
+        setting_of(algorithm, gs.Network.complete(2), stream, model, gradient, STEPS)
         for gradient in ("history", "latest")
     ]
 

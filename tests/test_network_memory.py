@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 
 from gossamer.models.torch import NeuralNetwork, clip_rows  # noqa: E402
 from gossamer.privacy.recursion import GradientBound, sensitivities  # noqa: E402
-from gossamer.simulate.engine import setting_of  # noqa: E402
+from gossamer.setting import setting_of  # noqa: E402
 
 
 class Keeps(nn.Module):
@@ -149,7 +149,7 @@ def test_history_over_the_newest_rounds_is_accounted_as_what_is_computed(remembe
     X, y = X.copy(), y.copy()
     X[0, k * N], y[0, k * N] = -50 * X[0, k * N], 1 - y[0, k * N]
     streams.append(gs.streams.from_arrays(X, y, per_round=N))
-    setting = setting_of(gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(2), streams[0], model, "history", T, model.size)
+    setting = setting_of(gs.dsgd(gs.decay(0.1, 0.6)), gs.Network.ring(2), streams[0], model, "history", T)
     assert setting.window == remember
     memories = [model.memory(stream.table, "history", stream.room(T)) for stream in streams]
     theta, moves = model.start(2, 0), []

@@ -7,11 +7,11 @@ import zlib
 
 import numpy as np
 import pytest
-from gossamer.experiments.catalogue import METHODS
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
+from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.privacy import Unproved
 from gossamer.records import Batch, dense_table
 from gossamer.streams.stream import OnePass
@@ -24,6 +24,8 @@ from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, split_vector, unpack
 from peers_hub import Faults, Hub
+
+METHODS = REGISTRY.entries()
 
 STEPS, M, N = 30, 10, 4
 MODEL = gs.LogisticRegression(l2=0.1)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gossamer.experiments.catalogue import METHODS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gossamer as gs
+from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.checks.climb import levered
 from gossamer.checks.defects import TakesAnything
 from gossamer.checks.steer import attempts, steered_losses
@@ -23,8 +23,9 @@ from gossamer.privacy import Accountant, Gaussian, Laplace, noised_fields, round
 from gossamer.privacy.accountant import rounding_slack
 from gossamer.privacy.rounding import FAR, UNIT, Bounded
 from gossamer.records import Batch
-from gossamer.setting import setting_for
-from gossamer.simulate.engine import setting_of
+from gossamer.setting import setting_for, setting_of
+
+METHODS = REGISTRY.entries()
 
 NET = gs.Network.paper()
 MECHANISMS = {"laplace": Laplace(gs.decay(1.0, 0.55)), "gaussian": Gaussian(gs.decay(1.0, 0.55), delta=1e-5)}
@@ -140,7 +141,7 @@ def test_the_ledger_charges_rounding_as_the_mathematics_says(method, i, law):
     algorithm, n, T = METHODS[method].build(0.3), 117, 60
     stream = gs.datasets.mushrooms(10, rows="l1")
     model = gs.LogisticRegression(l2=0.02)
-    setting = setting_of(algorithm, NET, stream, model, "history", T, n)
+    setting = setting_of(algorithm, NET, stream, model, "history", T)
     terms = MECHANISMS[law].terms(setting)[i]
     dynamics = terms.dynamics(T)
     c, L, error, per_size = model.reach(stream.table.bounds, 1 if law == "laplace" else 2, Sizes(n, 1))
@@ -172,7 +173,7 @@ def test_rounding_costs_less_than_a_millionth_a_round_and_budgets_are_kept_with_
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(10, T, 100)) / 100, rng.integers(0, 2, size=(10, T)).astype(float)
     stream = gs.streams.from_arrays(X, y, ranges=(0.0, 0.01))
-    setting = setting_of(algorithm, NET, stream, gs.LogisticRegression(l2=1e-2), gradient, T, stream.table.columns)
+    setting = setting_of(algorithm, NET, stream, gs.LogisticRegression(l2=1e-2), gradient, T)
     made = Laplace.for_budget(8.0) if law == "laplace" else Gaussian.for_budget(8.0, 1e-5)
     for terms in made.terms(setting):
         delta = made.delta
@@ -185,8 +186,7 @@ def test_rounding_costs_less_than_a_millionth_a_round_and_budgets_are_kept_with_
 def test_a_budget_that_rounding_alone_would_spend_is_refused():
     setting = setting_of(
         gs.ldp_gradient_tracking(step=gs.decay(1.0, 0.8)), NET, gs.datasets.mushrooms(10, rows="l1"),
-        gs.LogisticRegression(l2=1e-2), "history", 2000, 117,
-    )  # fmt: skip
+        gs.LogisticRegression(l2=1e-2), "history", 2000)  # fmt: skip
     with pytest.raises(gs.GossamerError, match="below what the grid and rounding alone cost"):
         Laplace.for_budget(1e-6).terms(setting)
 

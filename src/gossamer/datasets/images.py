@@ -59,7 +59,7 @@ DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="
 Split = Literal["iid", "by-class"]
 Draw = Literal["random", "once"]
 Features = Literal["pixels", "scattering"]
-OPTIONS = ("draw", "split", "per_round", "features")
+OPTIONS = ("draw", "split", "per_round", "features", "tested")
 POOL = {1: 4, 3: 3}  # places along a side, for grey and coloured images
 
 

@@ -127,7 +127,8 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
 def _read(spec: Spec) -> tuple[Any, Any, Any]:
     built, model, network = build_data(spec, dataset_of(spec))
     stream: Any = built
-    stream.table = replace(stream.table, undeclared="")
+    if spec.data.csv is None:  # a built-in split is taken as given; what a CSV does not declare is not
+        stream.table = replace(stream.table, undeclared="")
     return stream, model, network
 
 

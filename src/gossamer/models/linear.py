@@ -48,7 +48,8 @@ class LinearModel(ABC):
 
     def __post_init__(self) -> None:
         if not 0 <= self.l2 < np.inf:
-            raise GossamerError(f"{type(self).__name__}(l2={self.l2!r}): expected a finite number ≥ 0.")
+            python = f"{type(self).__name__}(l2={self.l2!r})"
+            raise BadValue("l2", self.l2, "expected a finite number ≥ 0", python=python)
 
     @property
     @abstractmethod
