@@ -31,8 +31,8 @@ RING = gs.Network.exponential(M)
 def fleet_of(zygote):
     made = []
 
-    def start(*args, **kwargs):
-        made.append(Fleet(zygote, *args, m=M, **kwargs))
+    def start(folder, tap=None, m=M):
+        made.append(Fleet(zygote, folder, tap, m))
         return made[-1]
 
     yield start
@@ -286,15 +286,16 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
         assert not (tmp_path / "other").exists()
 
 
-def test_a_regression_runs(tmp_path, gossamer, up):
+def test_a_regression_runs(tmp_path, gossamer, fleet_of):
     rows = "\n".join(f"{k % 10},{k % 7}" for k in range(60))
     (tmp_path / "all.csv").write_text("x,y\n" + rows + "\n")
     words = ("--learners", 3, "--target", "y", "--range", "x=0:10,y=0:10", "--clip", 1, "--port", free_ports(3))
     code, _, err = gossamer("peers", "init", "run", "--csv", "all.csv", *words, "--graph", "complete")
     assert code == 0, err
-    code, out = up("run")
-    assert code == 0, out
-    assert out.count("done") >= 3
+    fleet = fleet_of(tmp_path / "run", m=3)
+    fleet.start()
+    fleet.finish()
+    assert [fleet.status(i)["state"] for i in range(3)] == ["done"] * 3
 
 
 def test_an_error_of_ours_is_in_the_log_and_the_status(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ Discrete Gaussian for Differential Privacy", NeurIPS 2020, Prop. 12)
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import scipy
 
@@ -65,6 +66,7 @@ def epsilon_zcdp(mu: float, delta: float) -> float:
     )
 
 
+@lru_cache(maxsize=1024)  # learners, methods and step sizes ask for the same few budgets
 def mu_for(epsilon: float, delta: float) -> float:
     """The largest μ that is (ε, δ)-private, rounded down."""
     low, high = 0.0, 1.0
