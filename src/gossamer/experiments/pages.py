@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -113,3 +113,30 @@ def sort_entries(studied: Studied, ranked: Sequence[Entry]) -> list[Entry]:
     """Methods in the order of their ranks, each with its best first."""
     order = {e.method: k for k, e in enumerate(ranked)}
     return sorted(studied.entries, key=lambda e: (order.get(e.method, 99), e.which != "best", e.which))
+
+
+def draw_methods(
+    studied: Studied,
+    figures: Mapping[str, tuple[str, str, str]],
+    tails: Mapping[str, str],
+    title: str,
+    yscale: Literal["log", "logit"] = "log",
+) -> dict[str, tuple[str, Figure]]:
+    """A figure for each file: (what it shows, which quantity, its label); the best solid, `tails` dashed."""
+    from gossamer.report.bands import draw_bands
+
+    dashed = {e.label + tails[e.which]: e.label for e in studied.entries if e.which in tails}
+    drawn = {}
+    for file, (shows, name, label) in figures.items():
+        curves = list_curves(studied, name, tails)
+        drawn[file] = shows, draw_bands(curves, ylabel=label, title=title, dashed=dashed, yscale=yscale)
+    return drawn
+
+
+def list_curves(studied: Studied, name: str, tails: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
+    curves = {}
+    for which, tail in {"best": "", **tails}.items():
+        for entry in studied.entries:
+            if entry.which == which and (curve := entry.curve(name)) is not None:
+                curves[entry.label + tail] = curve
+    return curves

@@ -11,6 +11,7 @@ from gossamer.experiments.compare import BOTH, PUBLISHED
 from gossamer.experiments.pages import (
     Page,
     compact,
+    draw_methods,
     epsilon_range,
     say_who_diverged,
     sort_entries,
@@ -22,18 +23,23 @@ from gossamer.experiments.study import OURS, Case, Entry, Studied
 CHANCE = 0.1
 CLOSE = 0.005  # differences of accuracy below this are called a tie
 FIGURES = {
-    "test.png": ("accuracy", "test accuracy, mean over the learners"),
-    "train.png": ("train_accuracy", "training accuracy, likewise"),
+    "test.png": ("accuracy", "accuracy", "test accuracy, mean over the learners"),
+    "train.png": ("train_accuracy", "train_accuracy", "training accuracy, likewise"),
 }
 CURVES = ("accuracy", "train_accuracy", "consensus_error", "parameter_norm")
 APART = {PUBLISHED: ", published step and noise", ONLY_NOISE: ", published noise"}
 
 
 def tell_pictures(studied: Studied) -> Page:
-    title = f"{_label(studied)}: comparison of methods"
-    return Page(
-        title, _about(studied), list_rows(studied), list_findings(studied), list_numbers(studied), _draw(studied)
+    problem, seeds = studied.problem, studied.plan.seeds
+    drawn = (
+        f"{_label(studied)}, {'a small CNN' if problem.model.model == 'cnn' else 'ResNet-18'}, {problem.data.split}, "
+        f"{problem.network.graph}: simulated noise of the scale that would cost ε = {write_epsilon(studied.epsilon)} "
+        f"for a round's images; {'one seed' if seeds == 1 else f'mean and range of {seeds} seeds'}"
     )
+    figures = draw_methods(studied, FIGURES, APART, drawn, yscale="logit")
+    title, rows = f"{_label(studied)}: comparison of methods", list_rows(studied)
+    return Page(title, _about(studied), rows, list_findings(studied), list_numbers(studied), figures)
 
 
 def _label(studied: Studied) -> str:
@@ -180,28 +186,3 @@ def _about(studied: Studied) -> str:
         f"{problem.model.clip:g}: it is what exact noise of these scales would cost, and no protection at all. The "
         "noise is seeded. Means over the seeds and all learners; in brackets the least and the greatest seed."
     )
-
-
-def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
-    from gossamer.report.bands import draw_bands
-
-    problem, seeds = studied.problem, studied.plan.seeds
-    title = (
-        f"{_label(studied)}, {'a small CNN' if problem.model.model == 'cnn' else 'ResNet-18'}, {problem.data.split}, "
-        f"{problem.network.graph}: simulated noise of the scale that would cost ε = {write_epsilon(studied.epsilon)} "
-        f"for a round's images; {'one seed' if seeds == 1 else f'mean and range of {seeds} seeds'}"
-    )
-    dashed = {e.label + APART[e.which]: e.label for e in studied.entries if e.which in APART}
-    figures = {}
-    for file, (name, ylabel) in FIGURES.items():
-        curves = list_curves(studied, name)
-        figures[file] = name, draw_bands(curves, ylabel=ylabel, title=title, dashed=dashed, yscale="logit")
-    return figures
-
-
-def list_curves(studied: Studied, name: str) -> dict[str, tuple[Any, Any]]:
-    curves = {}
-    for entry in studied.entries:
-        if (curve := entry.curve(name)) is not None:
-            curves[entry.label + APART.get(entry.which, "")] = curve
-    return curves

@@ -12,6 +12,7 @@ from gossamer.experiments.compare import PUBLISHED
 from gossamer.experiments.pages import (
     Page,
     compact,
+    draw_methods,
     epsilon_range,
     problem_of,
     rounded,
@@ -28,7 +29,6 @@ FIGURES = {
     "fig2a.png": ("Tracking error", "tracking_error", "mean distance to the optimum, ‖θᵢ − θ*‖"),
     "fig2b.png": ("Optimality gap", "optimality_gap", "mean excess loss, F(θᵢ) − F(θ*)"),
 }
-APART = ", published step and noise"
 
 
 def tell_comparison(studied: Studied) -> Page:
@@ -42,8 +42,13 @@ def tell_comparison(studied: Studied) -> Page:
         "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a "
         "secondary source, M from memory."
     )
+    title = (
+        f"{about['data']}, {about['split']}, {about['graph']}: simulated noise of the scale that would cost "
+        f"ε = {write_epsilon(studied.epsilon)}; mean and 90 % of the seeds"
+    )
+    figures = draw_methods(studied, FIGURES, {PUBLISHED: ", published step and noise"}, title)
     rows = list_rows(studied)
-    return Page("Comparison of methods", how, rows, list_findings(studied), list_numbers(studied), _draw(studied))
+    return Page("Comparison of methods", how, rows, list_findings(studied), list_numbers(studied), figures)
 
 
 def list_numbers(studied: Studied) -> dict[str, Any]:
@@ -163,28 +168,3 @@ def _row(e: Entry) -> list[str]:
         spread(e.final(name), quantiles=(0.05, 0.95)) for name in ("tracking_error", "optimality_gap", "accuracy")
     ]
     return [e.label, find_method(e.method).source, e.which, f"{e.step:.3g}", *errors, epsilon_range(e)]
-
-
-def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
-    """As in the paper: Algorithm 1 and Push–Pull under the published noise, all methods at their best step."""
-    from gossamer.report.bands import draw_bands
-
-    about = problem_of(studied)
-    title = (
-        f"{about['data']}, {about['split']}, {about['graph']}: simulated noise of the scale that would cost "
-        f"ε = {write_epsilon(studied.epsilon)}; mean and 90 % of the seeds"
-    )
-    dashed = {e.label + APART: e.label for e in studied.entries if e.which == PUBLISHED}
-    figures = {}
-    for file, (shows, name, ylabel) in FIGURES.items():
-        figures[file] = shows, draw_bands(list_curves(studied, name), ylabel=ylabel, title=title, dashed=dashed)
-    return figures
-
-
-def list_curves(studied: Studied, name: str) -> dict[str, tuple[Any, Any]]:
-    curves = {}
-    for which, tail in (("best", ""), (PUBLISHED, APART)):
-        for entry in studied.entries:
-            if entry.which == which and (curve := entry.curve(name)) is not None:
-                curves[entry.label + tail] = curve
-    return curves
