@@ -1,14 +1,10 @@
-"""What stands, in a run with a proved budget, between the learners' private values and their messages.
-
-It draws the noise, charges the ledgers before anything is sent, and holds back what a budget does not allow. On the way
-in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
-"""
+"""What stands, in a run, between the learners' private values and their messages."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,8 +25,38 @@ BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was s
 Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
 
 
+class Boundary(Protocol):
+    """What stands, in one run, between the learners' private values and their messages; nothing crosses it twice."""
+
+    claim: str
+
+    def charge(self, t: int) -> None:
+        """Round t, before anything of it is sent."""
+
+    def gradient(self, t: int, grad: Array) -> Array:
+        """The round's gradients as the algorithm may use them."""
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        """What leaves the learners on a private channel."""
+
+    def take(self, t: int, got: Array) -> Array:
+        """What a learner may use of a sum that it received in round t on a private channel."""
+
+    def hold(self, t: int, state: Array) -> Array:
+        """What a learner keeps, for round t, of a part of its state that holds parameters."""
+
+    def kept(self, t: int) -> dict[str, Array]:
+        """What it must know to go on from round t, by name, beside the rounds that were charged."""
+
+    def go_on(self, kept: Mapping[str, Array]) -> None: ...
+
+
 class PrivateBoundary:
-    """Draws exact noise, charges the ledgers, and holds back what a budget does not allow."""
+    """The boundary of a run with a proved budget.
+
+    It draws exact noise, charges the ledgers before anything is sent, and holds back what a budget does not allow. On
+    the way in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
+    """
 
     def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
         self.mechanism, self.ledgers = mechanism, ledgers

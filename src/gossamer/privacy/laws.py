@@ -70,11 +70,6 @@ class Law:
     def __repr__(self) -> str:
         return repr(self.name)
 
-    @property
-    def title(self) -> str:
-        """Its name at the beginning of a sentence."""
-        return self.name.capitalize()
-
     def __reduce__(self) -> tuple[Any, ...]:
         return law_named, (self.name,)
 

@@ -112,7 +112,7 @@ class Mechanism(ABC):
                 ": say in the scale itself how it goes with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99).",
             )
         if self.law.needs_delta and not 0 < self.delta < 1:
-            raise BadValue("delta", self.delta, f"{self.law.title} noise needs 0 < δ < 1, such as 1e-5")
+            raise BadValue("delta", self.delta, f"{self.law.name.capitalize()} noise needs 0 < δ < 1, such as 1e-5")
 
     @classmethod
     def for_budget(
@@ -181,15 +181,12 @@ class Mechanism(ABC):
         """
         horizon = steps if self.horizon is None else self.horizon
         if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
-            raise BadValue(
-                "horizon",
-                _Short(horizon),
-                f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out",
-                "give fewer, or math.inf for a budget that holds for ever",
-            )
+            allowed = f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out"
+            remedy = "give fewer, or math.inf for a budget that holds for ever"
+            raise BadValue("horizon", _Short(horizon), allowed, remedy)
         law, squared = self.law, self.law.squared
         rounds = steps if math.isinf(horizon) else int(horizon)
-        allowed = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
+        shift = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
         for_ever = total_for_ever(unit, squared) if math.isinf(horizon) else 0.0  # which leaves rounding out
 
         def total_at(scale: float) -> float:
@@ -206,13 +203,13 @@ class Mechanism(ABC):
                 " exponent above the noise's, a model with a Lipschitz constant, or noise at the source.",
             )
         rest = total_at(HUGE)
-        if whole <= rest < allowed:  # what is sent in so few rounds tells nothing of any record
+        if whole <= rest < shift:  # what is sent in so few rounds tells nothing of any record
             return unit
         scale = 1.0
-        for _ in range(CALIBRATIONS if rest < allowed else 0):
-            scale = max(scale * (whole - rest) / (allowed - rest), SMALL) * (1 + 1e-9)
+        for _ in range(CALIBRATIONS if rest < shift else 0):
+            scale = max(scale * (whole - rest) / (shift - rest), SMALL) * (1 + 1e-9)
             whole = total_at(scale)
-            if whole <= allowed and whole >= 0.999 * allowed:
+            if 0.999 * shift <= whole <= shift:
                 return replace(unit, initial=scale)
         raise NotProvable(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "

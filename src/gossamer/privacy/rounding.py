@@ -177,6 +177,11 @@ def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequenc
     return np.concatenate(one_by_one, axis=1)
 
 
+def _unbounded(algorithm: Any, why: str, remedy: str) -> NotProvable:
+    said = f"the rounding of {algorithm.name} cannot be bounded, as {why}"
+    return NotProvable(f"{said}: {remedy}, or use noise at the source.")
+
+
 def _errors_at(
     algorithm: Any, rows: Rows, z: Array, t: Any, settled: bool, channels: Sequence[str], after: frozenset[str]
 ) -> Array:
@@ -184,10 +189,7 @@ def _errors_at(
     start = algorithm.init(rows, np.zeros((1, 1)))
     graph = {name: value for name, value in start._asdict().items() if name not in wide}
     if any(np.shape(value) != (1, rows.m) or not np.array_equal(value, rows.unit()) for value in graph.values()):
-        raise NotProvable(
-            f"the rounding of {algorithm.name} cannot be bounded, as it keeps {', '.join(graph)} besides parameters: "
-            "keep nothing but z, or use noise at the source."
-        )
+        raise _unbounded(algorithm, f"it keeps {', '.join(graph)} besides parameters", "keep nothing but z")
     # the learner's place in the network, once for every round, with [z_i]_i in the first column of z
     own: Any = {name: np.repeat(getattr(rows, name), len(z), axis=0) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
     settles: Any = _Always(later=not settled)
@@ -199,10 +201,8 @@ def _errors_at(
         numbers = {name: Bounded(of_states * column, 0 * column) for name in wide}
         state = type(start)(**numbers, **dict.fromkeys(graph, z[:, None]))
         if not any(algorithm.point(state) is part for part in numbers.values()):
-            raise NotProvable(
-                f"the rounding of {algorithm.name} cannot be bounded, as its gradient is taken at a point that is no "
-                "part of its state: keep the point there, or use noise at the source."
-            )
+            why = "its gradient is taken at a point that is no part of its state"
+            raise _unbounded(algorithm, why, "keep the point there")
         grad = Bounded(of_gradient * column, 0 * column)
         sent = algorithm.emit(state, grad, block, time)
         got = {c: Bounded(of_states * column, 0 * column) if o.private else 0 * column for c, o in sent.items()}
@@ -210,10 +210,7 @@ def _errors_at(
         values = [sent[c].value for c in channels] + [getattr(stepped, name) for name in wide]
         for channel in channels:
             if channel not in after and not any(sent[channel].value is part for part in numbers.values()):
-                raise NotProvable(
-                    f"the rounding of {algorithm.name} cannot be bounded, as channel {channel!r} sends what is no part "
-                    "of its state: keep it there, or use noise at the source."
-                )
+                raise _unbounded(algorithm, f"channel {channel!r} sends what is no part of its state", "keep it there")
         plain = [np.broadcast_to(np.asarray(value.error).view(np.ndarray), column.shape) for value in values]
         errors.append(np.max(plain, axis=0)[:, 0])
     return SAFE * np.array(errors)
