@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.checks import Finding, within
 from gossamer.checks.climb import worst_found
-from gossamer.checks.finding import Finding, within
 from gossamer.checks.gradients import gradient_findings
 from gossamer.checks.noise import noise_findings
 from gossamer.checks.steer import steered_losses

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.checks.worlds import FEATURES, Candidate, Case, Worlds
+from gossamer.checks.worlds import FEATURES, Candidate, Case, Worlds, replace_where
 from gossamer.types import Array, Integers
 
 LEVER = 1  # the coordinate that makes margins large
@@ -46,9 +46,8 @@ def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0
 def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Worst:
     losses = worlds.replay(given, k).losses
     more = losses > worst.losses
-    if not more.any():
-        return worst
-    return Worst(worst.candidate.pick(more, given), np.where(more, k, worst.k), np.maximum(losses, worst.losses))
+    candidate = Candidate(*replace_where(more, worst.candidate, given))
+    return Worst(candidate, np.where(more, k, worst.k), np.maximum(losses, worst.losses))
 
 
 def levered(case: Case, rng: np.random.Generator, k: int = 0) -> Candidate:

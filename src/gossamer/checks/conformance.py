@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.checks import Finding, says, within
 from gossamer.checks.climb import worst_found
-from gossamer.checks.finding import Finding, says, within
 from gossamer.checks.travel import WIDTH, received, travel_findings
 from gossamer.checks.worlds import Case
 from gossamer.errors import GossamerError
@@ -66,7 +66,7 @@ def check_algorithm(
     if algorithm.dynamics is not None and findings[-1].holds:
         findings += travel_findings(algorithm, net)
     if all(finding.holds for finding in findings):
-        findings += list(_privacy(algorithm, net))
+        findings += _privacy(algorithm, net)
     if not all(finding.holds for finding in findings):
         raise _failed(algorithm, findings)
     return findings
@@ -225,10 +225,10 @@ def _power(algorithm: Algorithm[Any], net: Network) -> Finding:
     if algorithm.dynamics is None or not np.isfinite(net.settles):
         return says(check, "")
     rows = net.rows([0], algorithm.mixes)
-    found = algorithm.dynamics(rows, net.own_weights(4 * int(net.settles) + 64)[:, 0])
-    if not found.channels:
+    dynamics = algorithm.dynamics(rows, net.own_weights(4 * int(net.settles) + 64)[:, 0])
+    if not dynamics.channels:
         return says(check, "dynamics() names no channel")
-    settled = found.v is None or is_settled(found, found.v)
+    settled = dynamics.v is None or is_settled(dynamics, dynamics.v)
     return says(check, "" if settled else "A is not constant or b not ∝ (t+1)^-v in the end: give v=None")
 
 

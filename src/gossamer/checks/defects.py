@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer.checks import Finding
 from gossamer.checks.audit import findings
-from gossamer.checks.finding import Finding
 from gossamer.checks.worlds import Case
 from gossamer.models.bounds import Reach
-from gossamer.privacy import PrivateBoundary
+from gossamer.privacy import Mechanism, PrivateBoundary, Setting
 from gossamer.types import Array, Dynamics, Out, Rows
 
 
@@ -40,56 +40,46 @@ def self_test(case: Case) -> Iterator[tuple[Defect, Finding | None]]:
 
 
 def _with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
-    def plant(case: Case) -> Case:
-        def bind(mechanism: Any, setting: Any) -> PrivateBoundary:
-            made = mechanism.bind(setting)
-            return kind(mechanism, made.ledgers, setting.steps)
+    def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
+        return kind(mechanism, mechanism.bind(setting).ledgers, setting.steps)
 
-        return replace(case, bind=bind)
-
-    return plant
+    return lambda case: replace(case, bind=bind)
 
 
-class _Weaker(PrivateBoundary):
-    """Noise times a factor, for some learners, rounds or values."""
+def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case], Case]:
+    """Noise times factor(t, value, scale), for some learners, rounds or values."""
 
-    def factor(self, t: int, value: Array) -> Any:
-        raise AssertionError("each defect says which")
+    class Weaker(PrivateBoundary):
+        def _noised(self, t: int, value: Array) -> Array:
+            exact, scale = self.clamped_to_grid(t, value), self._scale(t)
+            noise = super()._noised(t, value) - exact
+            return _put_on_grid(exact + factor(t, value, scale) * noise, scale)
 
-    def _noised(self, t: int, value: Array) -> Array:
-        exact = self.clamped_to_grid(t, value)
-        grid = self._scale(t) * 2.0**-40
-        noise = super()._noised(t, value) - exact
-        weaker: Array = np.rint((exact + self.factor(t, value) * noise) / grid) * grid
-        return weaker
+    return _with_boundary(Weaker)
 
 
-class FadesTooSoon(_Weaker):
-    def factor(self, t: int, value: Array) -> Any:
-        return 0.001 if t >= 8 else 1.0
+def _less_for_the_middle_learner(t: int, value: Array, scale: Array) -> Array:
+    return np.where(np.arange(len(value)) == len(value) // 2, 0.9, 1.0)[:, None]
 
 
-class OneLearnerWeaker(_Weaker):
-    def factor(self, t: int, value: Array) -> Any:
-        return np.where(np.arange(len(value)) == len(value) // 2, 0.9, 1.0)[:, None]
+def _less_for_outliers(t: int, value: Array, scale: Array) -> Array:
+    return np.where(np.abs(value) > 100 * scale, 0.5, 1.0)
 
 
-class OutliersHalfNoised(_Weaker):
-    def factor(self, t: int, value: Array) -> Any:
-        return np.where(np.abs(value) > 100 * self._scale(t), 0.5, 1.0)
+def _put_on_grid(value: Array, scale: Array) -> Array:
+    grid = scale * 2.0**-40
+    return np.asarray(np.rint(value / grid) * grid)
 
 
 class ReusedLater(PrivateBoundary):
     """From round 6 on, the noise of round 5 again."""
 
     def _noised(self, t: int, value: Array) -> Array:
-        exact = self.clamped_to_grid(t, value)
+        exact, scale = self.clamped_to_grid(t, value), self._scale(t)
         if t < 6:
-            self._kept = (super()._noised(t, value) - exact) / self._scale(t)
-            return exact + self._kept * self._scale(t)
-        grid = self._scale(t) * 2.0**-40
-        again: Array = np.rint((exact + self._kept[:, : value.shape[1]] * self._scale(t)) / grid) * grid
-        return again
+            self._kept = (super()._noised(t, value) - exact) / scale
+            return exact + self._kept * scale
+        return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, scale)
 
 
 class NeverFreezes(PrivateBoundary):
@@ -115,18 +105,15 @@ class FloatingPoint(PrivateBoundary):
     """NumPy's own noise."""
 
     def _noised(self, t: int, value: Array) -> Array:
-        rng = np.random.default_rng()
-        noisy: Array = value + self.mechanism.law.seeded(rng, value.shape) * self._scale(t)
-        return noisy
+        return value + self.mechanism.law.seeded(np.random.default_rng(), value.shape) * self._scale(t)
 
 
 # -- the ledger, the recursion, the model ------------------------------------------------------------------------------
 
 
 def _records_squared(case: Case) -> Case:
-    def bind(mechanism: Any, setting: Any) -> PrivateBoundary:
-        made: PrivateBoundary = mechanism.bind(setting._replace(records=[n**2 for n in setting.records]))
-        return made
+    def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
+        return mechanism.bind(setting._replace(records=[n**2 for n in setting.records]))
 
     return replace(case, bind=bind)
 
@@ -137,10 +124,8 @@ def _path_dropped(case: Case) -> Case:
     assert genuine is not None
 
     def careless(rows: Rows, z: Array) -> Dynamics:
-        found = genuine(rows, z)
-        A = found.A.copy()
-        A[:, np.arange(A.shape[1])[:, None] != np.arange(A.shape[2])[None]] = 0.0
-        return found._replace(A=A)
+        dynamics = genuine(rows, z)
+        return dynamics._replace(A=dynamics.A * np.eye(dynamics.A.shape[1]))
 
     return replace(case, algorithm=replace(case.algorithm, dynamics=careless))
 
@@ -154,60 +139,46 @@ def _gradient_slips_out(case: Case) -> Case:
     return replace(case, algorithm=replace(case.algorithm, emit=leaky))
 
 
-class _Model:
-    """A model that is another but for what a defect changes."""
+class _Changed:
+    """Another object, a model or its memory, but for some methods."""
 
-    def __init__(self, genuine: Any) -> None:
+    def __init__(self, genuine: Any, **instead: Callable[..., Any]) -> None:
         self._genuine = genuine
+        vars(self).update(instead)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._genuine, name)
 
 
-class _Declares(_Model):
-    def __init__(self, genuine: Any, change: Callable[[Reach], Reach]) -> None:
-        super().__init__(genuine)
-        self._change = change
-
-    def reach(self, *given: Any, **named: Any) -> Reach:
-        return self._change(self._genuine.reach(*given, **named))
-
-
-class _OneUnclipped(_Model):
-    """Its middle learner's gradients are those of the model without a clipper."""
-
-    def memory(self, table: Any, keep: Any, room: Any) -> Any:
-        return _TwoMemories(
-            self._genuine.memory(table, keep, room), replace(self._genuine, clip=None).memory(table, keep, room)
-        )
-
-
-class _TwoMemories:
-    def __init__(self, clipped: Any, unclipped: Any) -> None:
-        self._clipped, self._unclipped = clipped, unclipped
-
-    def observe(self, batch: Any) -> None:
-        self._clipped.observe(batch)
-        self._unclipped.observe(batch)
-
-    def gradient(self, theta: Array) -> Array:
-        found: Array = self._clipped.gradient(theta)
-        middle = len(found) // 2
-        found[middle] = self._unclipped.gradient(theta)[middle]
-        return found
+def _with_model(case: Case, **instead: Callable[..., Any]) -> Case:
+    model: Any = _Changed(case.model, **instead)
+    return replace(case, model=model)
 
 
 def _declares(change: Callable[[Reach], Reach]) -> Callable[[Case], Case]:
-    def plant(case: Case) -> Case:
-        model: Any = _Declares(case.model, change)
-        return replace(case, model=model)
-
-    return plant
+    return lambda case: _with_model(case, reach=lambda *given, **named: change(case.model.reach(*given, **named)))
 
 
-def _unclipped(case: Case) -> Case:
-    model: Any = _OneUnclipped(case.model)
-    return replace(case, model=model)
+def _one_unclipped(case: Case) -> Case:
+    """The middle learner's gradients are those of the model without a clipper."""
+    genuine: Any = case.model
+
+    def memory(table: Any, keep: Any, room: Any) -> Any:
+        clipped, unclipped = (model.memory(table, keep, room) for model in (genuine, replace(genuine, clip=None)))
+
+        def observe(batch: Any) -> None:
+            clipped.observe(batch)
+            unclipped.observe(batch)
+
+        def gradient(theta: Array) -> Array:
+            gradients: Array = clipped.gradient(theta)
+            middle = len(gradients) // 2
+            gradients[middle] = unclipped.gradient(theta)[middle]
+            return gradients
+
+        return _Changed(clipped, observe=observe, gradient=gradient)
+
+    return _with_model(case, memory=memory)
 
 
 def _on_messages(case: Case) -> bool:
@@ -219,9 +190,9 @@ def _lipschitz(case: Case) -> bool:
 
 
 DEFECTS = (
-    Defect("noise × 0.001 from round 8 on", _with_boundary(FadesTooSoon), "scale"),
-    Defect("one learner's noise × 0.9", _with_boundary(OneLearnerWeaker), "scale, learner"),
-    Defect("half the noise on outliers", _with_boundary(OutliersHalfNoised), "scale"),
+    Defect("noise × 0.001 from round 8 on", _noise_times(lambda t, value, scale: 0.001 if t >= 8 else 1.0), "scale"),
+    Defect("one learner's noise × 0.9", _noise_times(_less_for_the_middle_learner), "scale, learner"),
+    Defect("half the noise on outliers", _noise_times(_less_for_outliers), "scale"),
     Defect("noise reused from round 6 on", _with_boundary(ReusedLater), "correlation"),
     Defect("floating-point noise", _with_boundary(FloatingPoint), "grid"),
     Defect("no freezing", _with_boundary(NeverFreezes), "of the budget", _on_messages),
@@ -236,5 +207,5 @@ DEFECTS = (
     Defect("the gradient sent beside, without noise", _gradient_slips_out, "without noise", _on_messages),
     Defect("c declared half as large", _declares(lambda r: r._replace(c=r.c / 2)), "norm"),
     Defect("L declared as 0", _declares(lambda r: r._replace(L=0.0)), "moves", _lipschitz),
-    Defect("one learner left unclipped", _unclipped, "norm", lambda case: case.model.clip is not None),
+    Defect("one learner left unclipped", _one_unclipped, "norm", lambda case: case.model.clip is not None),
 )

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from gossamer.checks.finding import Finding, within
-from gossamer.checks.worlds import FEATURES, Case
-from gossamer.records import Batch
+from gossamer.checks import Finding, within
+from gossamer.checks.worlds import FEATURES, Case, replace_where
 from gossamer.types import Array
 
 TRIES, CLIMBS = 30, 60
@@ -23,18 +21,14 @@ FAR = 12.0  # powers of two: how large points are tried
 def gradient_findings(case: Case, seed: int = 0) -> Iterator[Finding]:
     """One finding for each of the three, for the learner for which it is nearest to failing."""
     rng = np.random.default_rng(seed)
-    bound = case.terms[0].bound
-    N = case.per_round
-    yield _worst(
-        "a gradient's norm", _climbed(case, rng, lambda given: _size(case, given)), [t.bound.c for t in case.terms]
-    )
+    yield _worst("a gradient's norm", _climbed(case, rng, _size), [t.bound.c for t in case.terms])
     allowed = [2 * t.bound.c / t.bound.records + 2 * t.mean_error(1.0) for t in case.terms]
     share = "one round" if case.setting.per_round else "one record"
-    found = _climbed(case, rng, lambda given: _replaced(case, given))
-    yield _worst(f"what {share} of {N} changes in a gradient", found, allowed)
-    if math.isfinite(bound.L):
-        found = _climbed(case, rng, lambda given: _slope(case, given))
-        yield _worst("how far a gradient moves for each step of θ", found, [t.bound.L for t in case.terms])
+    changes = _climbed(case, rng, _replaced)
+    yield _worst(f"what {share} of {case.per_round} changes in a gradient", changes, allowed)
+    if math.isfinite(case.terms[0].bound.L):
+        slopes = _climbed(case, rng, _slope)
+        yield _worst("how far a gradient moves for each step of θ", slopes, [t.bound.L for t in case.terms])
 
 
 def _worst(name: str, measured: Array, declared: list[float]) -> Finding:
@@ -42,25 +36,18 @@ def _worst(name: str, measured: Array, declared: list[float]) -> Finding:
     return within(f"{name}, learner {i}", float(measured[i]), float(declared[i]), 1e-6)
 
 
-Given = tuple[Array, Array, Array, Array, Array]  # rows (m, N, FEATURES), labels, another row, its label, θ
+Given = tuple[Array, ...]  # rows (m, N, FEATURES), labels, another row, its label, θ
 
 
-def _climbed(case: Case, rng: np.random.Generator, measure: Callable[[Given], Array]) -> Array:
-    best, found = _drawn(case, rng), np.full(case.learners, -1.0)
+def _climbed(case: Case, rng: np.random.Generator, measure: Callable[[Case, Given], Array]) -> Array:
+    """The largest that each learner's measure became: of random choices, and of small changes to the best."""
+    best, largest = _drawn(case, rng), np.full(case.learners, -1.0)
     for step in range(TRIES + CLIMBS):
         given = _drawn(case, rng) if step < TRIES else _shaken(best, 0.95 ** (step - TRIES), rng)
-        measured = measure(given)
-        more = measured > found
-        best = _pick(more, best, given)
-        found = np.maximum(found, measured)
-    return found
-
-
-def _pick(more: Any, best: Given, given: Given) -> Given:
-    a, b, c, d, e = (
-        np.where(more.reshape(-1, *[1] * (old.ndim - 1)), new, old) for old, new in zip(best, given, strict=True)
-    )
-    return a, b, c, d, e
+        measured = measure(case, given)
+        best = tuple(replace_where(measured > largest, best, given))
+        largest = np.maximum(largest, measured)
+    return largest
 
 
 def _drawn(case: Case, rng: np.random.Generator) -> Given:
@@ -91,10 +78,9 @@ def _shaken(given: Given, size: float, rng: np.random.Generator) -> Given:
 def _gradient(case: Case, rows: Array, labels: Array, theta: Array) -> Array:
     """Every learner's gradient over records of its own, as the run would take it."""
     memory = case.memory()
-    m, N = labels.shape
-    memory.observe(Batch(case.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64)))
-    found: Array = memory.gradient(theta)
-    return found
+    memory.observe(case.batch(rows, labels))
+    gradients: Array = memory.gradient(theta)
+    return gradients
 
 
 def _norm(case: Case, vectors: Array) -> Array:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gossamer.checks import Finding
 from gossamer.checks.climb import worst_found
-from gossamer.checks.finding import Finding
 from gossamer.checks.worlds import Case, Worlds
 from gossamer.errors import GossamerError
 from gossamer.privacy import Accountant
@@ -42,7 +42,7 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
     worst = worst_found(case)
     worlds = Worlds(case).replay(worst.candidate, worst.k).noised
     density = getattr(importlib.import_module("scipy.stats"), case.law.in_scipy)
-    found = np.zeros((2, runs))
+    ratios = np.zeros((2, runs))
     for t, (one, other) in enumerate(zip(*worlds, strict=True)):
         scale = case.terms[learner].scale(t)
         for channel in one:
@@ -52,5 +52,5 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
             for which, truth in enumerate(values):
                 out = draw(np.broadcast_to(truth, (runs, truth.size)), scale)
                 one_likely, other_likely = (density.logpdf((out - value) / scale) for value in values)
-                found[which] += (one_likely - other_likely).sum(axis=1)
-    return found[0], found[1]
+                ratios[which] += (one_likely - other_likely).sum(axis=1)
+    return ratios[0], ratios[1]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from gossamer.checks.finding import ALARM, Finding, within
+from gossamer.checks import ALARM, Finding, within
 from gossamer.checks.worlds import Case
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, PrivateBoundary
@@ -33,14 +33,14 @@ def noise_findings(case: Case) -> Iterator[Finding]:
     """Everything about the noise of one case."""
     boundary = case.boundary()
     boundary.stops[:] = 10**9  # the law is looked at, not the budget
-    yield from noise_law(_release_of(boundary), _scales(case), case.mechanism.law, boundary.channels)
+    release, again, channels = _release_of(boundary), _release_of(case.boundary()), boundary.channels
+    yield from noise_law(release, lambda t: np.array([[terms.scale(t)] for terms in case.terms]), case.law, channels)
     if case.mechanism.where == "messages":
         yield one_copy(boundary)
-    draws = [
-        _release_of(each)(each.channels[0], 0, np.zeros((case.learners, 2000))) for each in (boundary, case.boundary())
-    ]
-    yield no_reuse(*draws)
-    yield from freezing(case)
+    zeros = np.zeros((case.learners, 2000))
+    yield no_reuse(release(channels[0], 0, zeros), again(channels[0], 0, zeros))
+    if case.mechanism.where == "messages":  # at the source each record is in one release, so that nobody runs out
+        yield freezing(case)
 
 
 def _release_of(boundary: PrivateBoundary) -> Release:
@@ -49,14 +49,7 @@ def _release_of(boundary: PrivateBoundary) -> Release:
     return boundary.release
 
 
-def _scales(case: Case) -> Callable[[int], Array]:
-    """(m, 1) of what the ledgers take the scales to be."""
-    return lambda t: np.array([[each.scale(t)] for each in case.terms])
-
-
-def noise_law(
-    release: Release, scale: Callable[[int], Array], law: Law, channels: Sequence[str] = ("s", "theta")
-) -> Iterator[Finding]:
+def noise_law(release: Release, scale: Callable[[int], Array], law: Law, channels: Sequence[str]) -> Iterator[Finding]:
     """Checks of what `release(channel, t, value)` adds to a value, in units of scale(t), an (m, 1) column."""
     rounds = [t for t in (*range(EARLY), *LATE) if scale(t).min() > SMALLEST]
     rng = np.random.default_rng(0)
@@ -72,9 +65,8 @@ def noise_law(
             drawn[at, c] = (noisy - value) / scale(t)
     yield Finding("noise lies on the grid scale/2^40", float(on_grid), 1.0, on_grid)
     for at, t in enumerate(rounds):
-        yield from (
-            _scale_finding(f"scale, {channel} round {t}", drawn[at, c], law) for c, channel in enumerate(channels)
-        )
+        for c, channel in enumerate(channels):
+            yield _scale_finding(f"scale, {channel} round {t}", drawn[at, c], law)
     yield from (_scale_finding(f"scale, learner {i}", drawn[:, :, i], law) for i in range(m))
     for low, high in ((0, 0.1), (0.1, 1), (1, 10), (10, 100), (100, 1000), (1000, math.inf)):
         some = (np.abs(sizes) >= low) & (np.abs(sizes) < high)
@@ -82,9 +74,8 @@ def noise_law(
     for name, some in (("early", slice(0, EARLY)), ("late", slice(EARLY, None))):
         if drawn[some].size:
             yield _shape_finding(f"shape of the law, {name} rounds (p-value)", drawn[some].ravel(), law)
-    cells = drawn.reshape(len(rounds) * len(channels), -1)
     names = [f"{channel} of round {t}" for t in rounds for channel in channels]
-    yield _independence("messages", cells, names)
+    yield _independence("messages", drawn.reshape(len(names), -1), names)
     yield _independence("learners", drawn.transpose(2, 0, 1, 3).reshape(m, -1), [f"learner {i}" for i in range(m)])
 
 
@@ -112,10 +103,8 @@ def one_copy(boundary: PrivateBoundary, deliver: Callable[..., Array] = deliver)
     return Finding("difference between neighbours' copies", apart, 1e-12, apart <= 1e-12 * np.abs(copies).max())
 
 
-def freezing(case: Case) -> Iterator[Finding]:
+def freezing(case: Case) -> Finding:
     """Learners whose budgets pay for half of the rounds only: what they release that is new must be within them."""
-    if case.mechanism.where == "source":
-        return  # each record is in one release, so that nobody runs out
     half = max(case.rounds // 2, 1)
     delta = case.mechanism.delta
     budgets = tuple(Accountant(terms, delta=delta).epsilon_at(half, delta) for terms in case.terms)
@@ -136,7 +125,7 @@ def freezing(case: Case) -> Iterator[Finding]:
         for ledger, rounds, budget in zip(boundary.ledgers, fresh, budgets, strict=True)
     ]
     i = int(np.argmax(spent))
-    yield within(f"ε of what was released, of the budget, learner {i}", float(spent[i]), 1.0, 1e-6)
+    return within(f"ε of what was released, of the budget, learner {i}", float(spent[i]), 1.0, 1e-6)
 
 
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:

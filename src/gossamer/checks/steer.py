@@ -35,10 +35,10 @@ def attempts(case: Case, seed: int = 0) -> Iterator[Replayed]:
     if case.rounds <= PARKED + 2:
         return
     own = [getattr(rows, f"{over}_ii") for over in case.algorithm.mixes]
-    weak = 0 * given.targets[:, 0] + 1.0
-    if (response := worlds.responses[PARKED]) is not None:
-        weak = response[1]
-    for kept, push in [(1 + each, 1 + 0 * weak) for each in own] + [(each, weak) for each in own]:
+    whole = np.ones((case.learners, case.size))
+    response = worlds.responses[PARKED]
+    weak = whole if response is None else response[1]
+    for kept, push in [(1 + each, whole) for each in own] + [(each, weak) for each in own]:
         correction = np.zeros((case.learners, case.size))
         for _ in range(4):  # the first tells by how much the other terms of the step are off
             attack = _Attack(case, kept, push, correction)
@@ -54,7 +54,7 @@ class _Attack:
         self.correction = correction
         self._unit = np.ones((case.learners, case.size))
 
-    def __call__(self, t: int, states: Any, targets: Array, alone: Any) -> Array | None:
+    def __call__(self, t: int, states: Any, targets: Array, alone: Any) -> Array:
         points = [self._case.algorithm.point(state) for state in states]
         apart = points[1] - points[0]
         if t == PARKED - 1:
@@ -66,4 +66,4 @@ class _Attack:
             off = self._unit / 2 - (ahead[0] + ahead[1]) / 2
             self.correction = self.correction + np.where(np.abs(off) < self._unit / 4, off / self._kept, 0.0)
             return 1.5 * 2.0**52 * self._unit * self._push  # between powers of two, where the step of float64 is U
-        return 0 * targets if t > PARKED else None
+        return 0 * targets if t > PARKED else targets

@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.arrays import dense
-from gossamer.checks.finding import Finding, says
+from gossamer.checks import Finding, says
 from gossamer.networks import Network
 from gossamer.types import Array, Out
 
@@ -20,7 +20,9 @@ WIDTH = 3
 def travel_findings(algorithm: Algorithm[Any], net: Network) -> Iterator[Finding]:
     """Early rounds and late ones, for the least heard learner, the best heard, and one between."""
     if algorithm.dynamics is not None:
-        yield from (_travel(algorithm, net, i, start) for i in _extremes(net) for start in (0, _late(net)))
+        late = int(min(net.settles, 300)) + 20  # by then mixing has settled
+        for i in sorted({int(net.perron.argmin()), int(net.perron.argmax()), net.m // 2}):
+            yield from (_travel(algorithm, net, i, start) for start in (0, late))
 
 
 def received(out: dict[str, Out], net: Network) -> dict[str, Array]:
@@ -31,11 +33,6 @@ def received(out: dict[str, Out], net: Network) -> dict[str, Array]:
         np.fill_diagonal(weights, 0.0)
         got[channel] = weights @ sent.value
     return got
-
-
-def _late(net: Network) -> int:
-    """A round after which mixing has settled."""
-    return int(min(net.settles, 300)) + 20
 
 
 def _travel(algorithm: Algorithm[Any], net: Network, i: int, start: int, rounds: int = 12, tries: int = 12) -> Finding:
@@ -84,18 +81,13 @@ def _without_data(
     """Learner i's state at round `start` where all gradients were 0, and what it receives in public from then on."""
     rows = net.rows(mixes=algorithm.mixes)
     zero = np.zeros((net.m, WIDTH))
-    state, found, begin = algorithm.init(rows, zero), [], None
+    state, public, begin = algorithm.init(rows, zero), [], None
     for t in range(start + rounds):
         if t == start:
             begin = type(state)(*(a[[i]] for a in state))
         out = algorithm.emit(state, zero, rows, t)
         got = received(out, net)
         if t >= start:
-            found.append({c: got[c][[i]] for c, o in out.items() if not o.private})
+            public.append({c: got[c][[i]] for c, o in out.items() if not o.private})
         state = algorithm.step(state, got, zero, rows, t)
-    return begin, found
-
-
-def _extremes(net: Network) -> list[int]:
-    """The least and the best heard, and one between."""
-    return sorted({int(net.perron.argmin()), int(net.perron.argmax()), net.m // 2})
+    return begin, public

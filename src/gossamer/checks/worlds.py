@@ -12,7 +12,7 @@ is left out: what would be noised is compared instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -79,8 +79,7 @@ class Case:
 
     @cached_property
     def setting(self) -> Setting:
-        parts = (self.algorithm, self.network, self.stream, self.model, self.gradient)
-        return setting_of(*parts, self.rounds)
+        return setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
 
     def boundary(self) -> PrivateBoundary:
         return self.bind(self.mechanism, self.setting)
@@ -93,6 +92,11 @@ class Case:
     def claims(self) -> Array:
         """The total loss that each learner's ledger says is possible: Σ δ/ν, or Σ (δ/σ)²."""
         return np.array([total(each, self.rounds, self.law.squared) for each in self.terms])
+
+    def batch(self, rows: Array, labels: Array) -> Batch:
+        """(m, N, FEATURES) of vectors and their (m, N) labels as records of one round, within the declared bounds."""
+        m, N = labels.shape
+        return Batch(self.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
 
     def memory(self) -> Any:
         room = np.full(self.learners, self.rounds * self.per_round, dtype=np.int64)
@@ -115,11 +119,10 @@ class Candidate(NamedTuple):
     targets: Array  # (m, rounds, size): where a learner starts, which no data decide, and is to be in each later round
     messages: Array  # (m, rounds, size): what comes on the channels that do not move the point
 
-    def pick(self, chosen: Any, instead: Candidate) -> Candidate:
-        """Learner by learner, `instead` where `chosen` is true."""
-        return Candidate(
-            *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(self, instead, strict=True))
-        )
+
+def replace_where(chosen: Any, old: Sequence[Array], new: Sequence[Array]) -> Iterator[Array]:
+    """Array by array, the rows of `new` for the learners that are chosen, and of `old` for the others."""
+    return (np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(old, new, strict=True))
 
 
 class Replayed(NamedTuple):
@@ -133,6 +136,7 @@ class _Watched:
 
     def __init__(self, boundary: PrivateBoundary, other: _Watched | None) -> None:
         self._boundary, self._other = boundary, other
+        self.take, self.hold = boundary.take, boundary.hold
         self.noised: list[dict[str, Array]] = []
 
     def charge(self, t: int) -> None:
@@ -149,12 +153,6 @@ class _Watched:
             self.noised[t][channel] = self._boundary.clamped_to_grid(t, value)
         return value
 
-    def take(self, t: int, got: Array) -> Array:
-        return self._boundary.take(t, got)
-
-    def hold(self, t: int, state: Array) -> Array:
-        return self._boundary.hold(t, state)
-
 
 class Worlds:
     """Replays candidates of one case."""
@@ -168,17 +166,19 @@ class Worlds:
         self._weights: Any = {over: case.network.off_diagonal(over) for over in case.algorithm.mixes}
         self.responses: dict[int, tuple[str, Array] | None] = {}  # by round, once it was replayed
 
-    def replay(self, given: Candidate, k: Integers, steer: Callable[..., Array | None] | None = None) -> Replayed:
+    def replay(self, given: Candidate, k: Integers, steer: Callable[..., Array] | None = None) -> Replayed:
         """Both worlds of all learners; learner i's record of round k[i] is the one that is replaced.
 
-        `steer(t, states, targets, alone)` may give other targets for round t + 1, having seen both worlds' states, and
-        what they would be next if nothing came.
+        `steer(t, states, targets, alone)` gives the targets for round t + 1, having seen both worlds' states, and what
+        they would be next if nothing came.
         """
         case, algorithm = self.case, self.case.algorithm
-        first = _Watched(self._boundary, None)
-        second = _Watched(self._boundary, first)
-        watched: list[Any] = [first, second]
-        worlds = [Rounds(algorithm, self._rows, case.memory(), each, case.model.l2, finite=True) for each in watched]
+        first: Any = _Watched(self._boundary, None)
+        second: Any = _Watched(self._boundary, first)
+        worlds = [
+            Rounds(algorithm, self._rows, case.memory(), watched, case.model.l2, finite=True)
+            for watched in (first, second)
+        ]
         start = algorithm.init(self._rows, given.targets[:, 0])
         states = [world.start(start) for world in worlds]
         same, received = np.ones(case.learners, dtype=bool), []
@@ -191,10 +191,8 @@ class Worlds:
                 same &= self._same_in_public(*sent)
                 targets = given.targets[:, min(t + 1, case.rounds - 1)]
                 if steer is not None:
-                    chosen = steer(
-                        t, states, targets, [self._alone(*each, t) for each in zip(states, sent, strict=True)]
-                    )
-                    targets = targets if chosen is None else chosen
+                    alone = [self._alone(*each, t) for each in zip(states, sent, strict=True)]
+                    targets = steer(t, states, targets, alone)
                 got = self._got(states[0], sent[0], targets, given.messages[:, t], t)
                 received.append(got)
                 private = [channel for channel, out in sent[0].out.items() if out.private]
@@ -209,8 +207,7 @@ class Worlds:
         rows, labels = given.records[:, t].copy(), given.labels[:, t].copy()
         now = (k == t) & replaced
         rows[now, 0], labels[now, 0] = given.other[now], given.other_label[now]
-        m, N = labels.shape
-        return Batch(self.case.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
+        return self.case.batch(rows, labels)
 
     def _same_in_public(self, one: Any, other: Any) -> Array:
         """Per learner, whether all that is sent without noise is the same in both worlds."""
@@ -248,13 +245,13 @@ class Worlds:
         still = state._replace(**{name: 0 * getattr(state, name) for name in noised_fields(algorithm, self._rows)})
         private = [channel for channel, out in sent.out.items() if out.private]
         zero = got | dict.fromkeys(private, nothing)
-        found = None
+        response, least = None, 0.0
         for channel in private:
             after = algorithm.step(still, zero | {channel: nothing + 1.0}, nothing, self._rows, t)
             moved = np.asarray(algorithm.point(after))
-            if np.abs(moved).min() > 0 and (found is None or np.abs(moved).min() > np.abs(found[1]).min()):
-                found = (channel, moved)
-        return found
+            if np.abs(moved).min() > least:
+                response, least = (channel, moved), np.abs(moved).min()
+        return response
 
     def _losses(self, one: list[dict[str, Array]], other: list[dict[str, Array]]) -> Array:
         loss = np.zeros(self.case.learners)

@@ -1,14 +1,13 @@
 """Privacy: exact noise, proved budgets, a ledger for each learner; and seeded noise, for simulation only."""
 
 from gossamer.privacy.accountant import Accountant, Terms, epsilons
-from gossamer.privacy.base import Boundary, Privacy
-from gossamer.privacy.boundary import PrivateBoundary
+from gossamer.privacy.boundary import Boundary, PrivateBoundary
 from gossamer.privacy.laws import LAWS, Law, exact_gaussian, exact_laplace, law_named
 from gossamer.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism, Setting, mechanism_named
 from gossamer.privacy.rounding import noised_fields, rounding_of
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
-from gossamer.privacy.unproved import Unproved
+from gossamer.privacy.unproved import Privacy, Unproved
 
 __all__ = [
     "LAWS",

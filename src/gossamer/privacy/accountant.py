@@ -68,17 +68,10 @@ class Terms:
     def scale(self, t: int) -> float:
         return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
 
-    @property
-    def channels(self) -> int:
-        return len(self.dynamics(1).channels) if self.where == "messages" else 1
-
-    def messages(self, rounds: int) -> int:
-        """How many noised values one record can be seen in; at the source it is one."""
-        return rounds * self.channels if self.where == "messages" else min(rounds, 1)
-
     def numbers(self, rounds: int) -> int:
-        """How many noised numbers one record can be seen in."""
-        return self.coordinates * self.messages(rounds)
+        """How many noised numbers one record can be seen in; at the source those of one gradient."""
+        messages = rounds * len(self.dynamics(1).channels) if self.where == "messages" else min(rounds, 1)
+        return self.coordinates * messages
 
     def surcharge(self, rounds: int) -> float:
         """What goes onto ε for the grid; see gossamer.privacy.exact."""
@@ -91,11 +84,10 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
         return 0.0
     if terms.where == "source":
         ends = np.array([0.0, rounds - 1.0])  # scales go one way with time
-        dearest = float(_inverse_scale_at(terms, ends if terms.ratio == 1 else np.arange(float(rounds))).max())
+        dearest = float(_inverse_scale(terms, ends if terms.ratio == 1 else np.arange(float(rounds))).max())
         loss: float = (2 * terms.bound.c / terms.bound.records + 2 * terms.mean_error(1.0)) * dearest * SAFE
         return loss * loss if squared else loss
-    dynamics, weights = _horizon(terms, rounds)
-    slack = rounding_slack(terms, dynamics)
+    dynamics, weights, slack = _horizon(terms, rounds)
     return SAFE * worst_case(dynamics, terms.bound, weights, window=terms.window, squared=squared, slack=slack)
 
 
@@ -110,17 +102,15 @@ def total_for_ever(terms: Terms, squared: bool) -> float:
     dynamics = enlarged(terms.dynamics(max(FAR, 2 * int(terms.settles)) + 1))
     d = dynamics.b.shape[1]
     sent = np.isin(np.arange(d), list(dynamics.channels.values()))
-    initial = np.where(sent, terms.initial, math.inf)
-    exponent = np.where(sent, terms.exponent, -math.inf) if not sent.all() else np.full(d, terms.exponent)
-    whole = worst_case_for_ever(dynamics, terms.bound, initial, exponent, window=terms.window, squared=squared)
-    return SAFE * whole
+    initial, exponent = np.where(sent, terms.initial, math.inf), np.where(sent, terms.exponent, -math.inf)
+    return SAFE * worst_case_for_ever(dynamics, terms.bound, initial, exponent, window=terms.window, squared=squared)
 
 
 def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
     """total() at each of the given, rising numbers of rounds."""
     if terms.where == "messages" and math.isinf(terms.window):
-        dynamics, weights = _horizon(terms, int(rounds[-1]))
-        each = sensitivities(dynamics, terms.bound, terms.window, 0, rounding_slack(terms, dynamics)) * weights
+        dynamics, weights, slack = _horizon(terms, int(rounds[-1]))
+        each = sensitivities(dynamics, terms.bound, terms.window, 0, slack) * weights
         for component in (dynamics.channels[channel] for channel in dynamics.after):
             each[:-1, component] = each[1:, component]  # what x_{t+1} costs is paid in round t
         sums = SAFE * np.concatenate([[0.0], np.cumsum((each**2 if squared else each).sum(axis=1))])
@@ -128,14 +118,14 @@ def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
     return np.array([total(terms, int(t), squared) for t in rounds])
 
 
-def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array]:
-    """The dynamics of x_0 … x_rounds, and by what each component is weighed: 1/scale of the round that sends it."""
+def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array, Slack]:
+    """The dynamics of x_0 … x_rounds, each component's weights, 1/scale of the round that sends it, and rounding."""
     dynamics = enlarged(terms.dynamics(rounds + 1))
     weights = np.zeros((rounds + 1, dynamics.b.shape[1]))
     for channel, component in dynamics.channels.items():
         sent = slice(1, None) if channel in dynamics.after else slice(0, rounds)
-        weights[sent, component] += _inverse_scale(terms, rounds)
-    return dynamics, weights
+        weights[sent, component] += _inverse_scale(terms, np.arange(float(rounds)))
+    return dynamics, weights, rounding_slack(terms, dynamics)
 
 
 def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
@@ -150,7 +140,7 @@ def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
     bound, T = terms.bound, len(dynamics.b)
     rounding = terms.rounding(T)
     with np.errstate(divide="ignore"):
-        size = LARGEST_STATE / _inverse_scale(terms, T)
+        size = LARGEST_STATE / _inverse_scale(terms, np.arange(float(T)))
     of_norm = terms.law.norm_of_ones(terms.coordinates)
     of_record = bound.error + bound.error_per_size * size
     of_ridge = UNIT * (bound.c + 3 * bound.ridge * of_norm * size) if bound.ridge else 0 * size
@@ -161,11 +151,7 @@ def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
     return Slack(2 * of_record, 2 * extra)
 
 
-def _inverse_scale(terms: Terms, rounds: int) -> Array:
-    return _inverse_scale_at(terms, np.arange(float(rounds)))
-
-
-def _inverse_scale_at(terms: Terms, t: Array) -> Array:
+def _inverse_scale(terms: Terms, t: Array) -> Array:
     with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
         return np.asarray((t + 1) ** terms.exponent / (terms.initial * terms.ratio**t))
 
@@ -176,8 +162,7 @@ def losses(terms: Terms, rounds: int) -> Array | None:
         return np.array([total(terms, rounds, squared=False)])
     if not math.isinf(terms.window) and rounds > MOST_BY_LAG:
         return None
-    dynamics, weights = _horizon(terms, rounds)
-    slack = rounding_slack(terms, dynamics)
+    dynamics, weights, slack = _horizon(terms, rounds)
     if not math.isinf(terms.window):
         return SAFE * losses_by_lag(dynamics, terms.bound, weights, terms.window, slack).ravel()
     return np.asarray(SAFE * sensitivities(dynamics, terms.bound, terms.window, 0, slack) * weights).ravel()
@@ -186,13 +171,12 @@ def losses(terms: Terms, rounds: int) -> Array | None:
 def epsilon_curve(terms: Terms, rounds: Array, delta: float) -> Array:
     """ε after each of the given, rising numbers of rounds, from the law's own total of each."""
     law = terms.law
-    totals = curve(terms, rounds, law.squared)
 
     def epsilon(whole: float, t: int) -> float:
-        return law.epsilon(
-            Shifts(terms.numbers(t), lambda squared: whole if squared == law.squared else math.inf), delta
-        )
+        shifts = Shifts(terms.numbers(t), lambda squared: whole if squared == law.squared else math.inf)
+        return law.epsilon(shifts, delta)
 
+    totals = curve(terms, rounds, law.squared)
     return np.array([epsilon(float(whole), int(t)) for whole, t in zip(totals, rounds, strict=True)])
 
 
@@ -253,10 +237,8 @@ class Accountant:
             raise GossamerError(f"δ = {delta!r}: expected 0 ≤ δ < 1.")
         if rounds == 0:
             return 0.0
-        terms = self.terms
-        sent = Shifts(
-            terms.numbers(rounds), lambda squared: total(terms, rounds, squared), lambda: losses(terms, rounds)
-        )
+        terms, numbers = self.terms, self.terms.numbers(rounds)
+        sent = Shifts(numbers, lambda squared: total(terms, rounds, squared), lambda: losses(terms, rounds))
         return terms.law.epsilon(sent, delta)
 
     def epsilon_for_ever(self, delta: float = 0.0) -> float:
@@ -274,14 +256,9 @@ class Accountant:
 
     def state_dict(self) -> dict[str, Any]:
         terms = self.terms
-        kept: dict[str, Any] = {
-            "law": str(terms.law),
-            "where": terms.where,
-            "initial": terms.initial,
-            "exponent": terms.exponent,
-        }
-        kept |= {"ratio": terms.ratio, "terms": terms.digest()}
-        return {**kept, "rounds": self.rounds, "budget": self.budget, "delta": self.delta}
+        scale = {"initial": terms.initial, "exponent": terms.exponent, "ratio": terms.ratio, "terms": terms.digest()}
+        spent = {"rounds": self.rounds, "budget": self.budget, "delta": self.delta}
+        return {"law": str(terms.law), "where": terms.where, **scale, **spent}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a ledger's rounds; refuses one kept on other terms, or with fewer rounds than are spent here."""

@@ -1,22 +1,19 @@
-"""What stands, in a run with a proved budget, between the learners' private values and their messages.
-
-It draws the noise, charges the ledgers before anything is sent, and holds back what a budget does not allow. On the way
-in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
-"""
+"""What stands, in a run, between the learners' private values and their messages."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
+from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST
-from gossamer.privacy.rounding import FAR, count_beyond
+from gossamer.privacy.rounding import FAR
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -28,45 +25,74 @@ BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was s
 Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
 
 
+class Boundary(Protocol):
+    """What stands, in one run, between the learners' private values and their messages; nothing crosses it twice."""
+
+    claim: str
+
+    def charge(self, t: int) -> None:
+        """Round t, before anything of it is sent."""
+
+    def gradient(self, t: int, grad: Array) -> Array:
+        """The round's gradients as the algorithm may use them."""
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        """What leaves the learners on a private channel."""
+
+    def take(self, t: int, got: Array) -> Array:
+        """What a learner may use of a sum that it received in round t on a private channel."""
+
+    def hold(self, t: int, state: Array) -> Array:
+        """What a learner keeps, for round t, of a part of its state that holds parameters."""
+
+    def kept(self, t: int) -> dict[str, Array]:
+        """What it must know to go on from round t, by name, beside the rounds that were charged."""
+
+    def go_on(self, kept: Mapping[str, Array]) -> None: ...
+
+
 class PrivateBoundary:
-    """Draws exact noise, charges the ledgers, and holds back what a budget does not allow."""
+    """The boundary of a run with a proved budget.
+
+    It draws exact noise, charges the ledgers before anything is sent, and holds back what a budget does not allow. On
+    the way in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
+    """
 
     def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
         self.mechanism, self.ledgers = mechanism, ledgers
+        self._on_messages = mechanism.where == "messages"
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
-        if mechanism.where == "messages" and not ledgers[0].terms.dynamics(1).channels:
+        self.channels = tuple(ledgers[0].terms.dynamics(1).channels) if self._on_messages else ("gradient",)
+        if not self.channels:
             raise NotProvable("the algorithm's dynamics name no channel: say which of its messages differ by what.")
         if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
             raise NotProvable(
                 f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
                 "that no state overflows; scale features down."
             )
-        if mechanism.where == "messages" and any(ledger.terms.rounding is None for ledger in ledgers):
+        if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
-        self.channels = ("gradient",) if mechanism.where == "source" else tuple(ledgers[0].terms.dynamics(1).channels)
-        self._on_messages = mechanism.where == "messages"
         self._last: dict[str, Array] = {}
         self.clamped = 0  # values beyond the grid so far
         self.cut = 0  # received values and states that were too large
-        place = "on messages" if mechanism.where == "messages" else "at the source"
+        place = "on messages" if self._on_messages else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
         self.claim = f"private: exact {mechanism.law} noise {place}{at}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
-        if self.mechanism.where == "source":
+        if not self._on_messages:
             return value
         if channel not in self.channels:
             raise NotProvable(
                 f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
                 "nothing is known of what it would cost; add the channel to its dynamics."
             )
-        noisy = self._noised(t, value)
-        frozen = t >= self.stops
+        noisy, frozen = self._noised(t, value), t >= self.stops
         if frozen.any():
             noisy[frozen] = self._last[channel][frozen] if channel in self._last else 0.0
         self._last[channel] = noisy
@@ -74,33 +100,32 @@ class PrivateBoundary:
 
     def gradient(self, t: int, grad: Array) -> Array:
         """The round's gradients, noised where noise goes to the source."""
-        if self.mechanism.where == "messages":
+        if self._on_messages:
             return grad
-        noisy = self._noised(t, grad)
-        frozen = t >= self.stops
+        noisy, frozen = self._noised(t, grad), t >= self.stops
         if frozen.any():
             noisy[frozen] = 0.0
         return noisy
 
     def take(self, t: int, got: Array) -> Array:
-        """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for."""
-        return self._cut_off(t, got) if self._on_messages else got
+        """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for.
+
+        No coordinate is beyond FAR of its learner's scales; cutting off moves no two values apart.
+        """
+        if not self._on_messages:
+            return got
+        scale, kind = self._scale(t), kind_of(got)
+        if kind is NUMPY:  # tensors are not counted: that would wait for their device
+            beyond = _count_beyond(got, scale, FAR)
+            if not beyond:
+                return got
+            self.cut += beyond
+        kept: Array = kind.cut_off(got, FAR * scale)
+        return kept
 
     def hold(self, t: int, state: Array) -> Array:
         """What a learner keeps of a part of its state for round t; likewise."""
-        return self._cut_off(t, state) if self._on_messages else state
-
-    def _cut_off(self, t: int, value: Array) -> Array:
-        """No coordinate beyond FAR of its learner's scales; cutting off moves no two values apart."""
-        scale = self._scale(t)
-        kind = kind_of(value)
-        if kind is NUMPY:  # tensors are not counted: that would wait for their device
-            beyond = count_beyond(value, scale, FAR)
-            if not beyond:
-                return value
-            self.cut += beyond
-        kept: Array = kind.cut_off(value, FAR * scale)
-        return kept
+        return self.take(t, state)
 
     def clamped_to_grid(self, t: int, value: Array) -> Array:
         """No more than the grid holds: clamping moves no two values apart, where refusing would tell.
@@ -110,7 +135,7 @@ class PrivateBoundary:
         exact: Any = kind_of(value).widen(value)
         kind, scale = kind_of(exact), self._scale(t)
         most = CLAMP * kind.make(scale)
-        beyond = count_beyond(exact, scale, CLAMP) if kind is NUMPY else int((abs(exact) > most).sum())
+        beyond = _count_beyond(exact, scale, CLAMP) if kind is NUMPY else int((abs(exact) > most).sum())
         if beyond:  # hardly ever
             self.clamped += beyond
             exact = exact.clip(-most, most)
@@ -142,7 +167,7 @@ class PrivateBoundary:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The noise that was found for each learner, for a run's record."""
+        """Each learner's noise, for a run's record."""
         return {"noise": [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in self.ledgers]}
 
     def notes(self, t: int) -> list[str]:
@@ -168,6 +193,11 @@ class PrivateBoundary:
 
     def go_on(self, kept: Mapping[str, Array]) -> None:
         self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
+
+
+def _count_beyond(values: Array, scales: Array, far: float) -> int:
+    """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
+    return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
 
 
 def budgets(spent: Any, for_ever: Any) -> Budgets:

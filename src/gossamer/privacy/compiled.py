@@ -213,9 +213,9 @@ def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  #
 @njit(cache=True, nogil=True)
 def count_beyond(values: Any, scales: Any, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
-    found = 0
+    beyond = 0
     for i in range(len(values)):
         largest = far * scales[i, 0]
         for k in range(values.shape[1]):
-            found += not abs(values[i, k]) <= largest
-    return found
+            beyond += not abs(values[i, k]) <= largest
+    return beyond

@@ -44,14 +44,11 @@ def worst_case_for_ever(
         return math.inf
     if not is_settled(dynamics, v):
         return math.inf
-    slope = bound.L + bound.ridge
-    M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * slope
-    part = Dynamics(dynamics.A[:T], dynamics.b[:T], v, dynamics.point, dynamics.channels)
+    M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * (bound.L + bound.ridge)
     with np.errstate(over="ignore"):  # what overflows is ∞, and proves nothing
         weights = (np.arange(1.0, T + 1)[:, None]) ** exponent / initial
-    if math.isinf(window):
-        return _history(part, dynamics, bound, M, weights, initial, exponent, squared)
-    return _latest(part, dynamics, bound, M, weights, slope, squared, initial, exponent)
+    total = _history if math.isinf(window) else _latest
+    return total(dynamics, v, bound, M, weights, initial, exponent, squared)
 
 
 def is_settled(dynamics: Dynamics, v: float) -> bool:
@@ -67,17 +64,10 @@ def _radius(M: Array) -> float:
 
 
 def _history(
-    part: Dynamics,
-    dynamics: Dynamics,
-    bound: GradientBound,
-    M: Array,
-    weights: Array,
-    initial: Array,
-    exponent: Array,
+    dynamics: Dynamics, v: float, bound: GradientBound, M: Array, weights: Array, initial: Array, exponent: Array,
     squared: bool,
-) -> float:
-    assert dynamics.v is not None
-    T, v = len(part.b), dynamics.v
+) -> float:  # fmt: skip
+    T = len(weights)
     q = ((T + 1) / (T + 2)) ** (1 + v)
     powers = (2 if squared else 1) * (1 + v - exponent)
     if _radius(M) >= q or (powers <= 1).any():
@@ -94,21 +84,13 @@ def _history(
 
 
 def _latest(
-    part: Dynamics,
-    dynamics: Dynamics,
-    bound: GradientBound,
-    M: Array,
-    weights: Array,
-    slope: float,
+    dynamics: Dynamics, v: float, bound: GradientBound, M: Array, weights: Array, initial: Array, exponent: Array,
     squared: bool,
-    initial: Array,
-    exponent: Array,
-) -> float:
+) -> float:  # fmt: skip
     from gossamer.privacy.compiled import costs_to_go
 
-    assert dynamics.v is not None
-    T, top = len(part.b), float(exponent.max())
-    if top > dynamics.v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
+    T, top = len(weights), float(exponent.max())
+    if top > v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
         return math.inf
     g = max(1.0, ((T + 2) / (T + 1)) ** top)
     w = (T + 1) ** (exponent - top) / initial
@@ -121,11 +103,11 @@ def _latest(
     else:
         last[d, :d] = (T + 1) ** top * np.linalg.solve(np.eye(d) - g * M.T, w)
     impulse = 2 * bound.c / bound.records
-    nothing = np.zeros(part.b.shape)
-    P = costs_to_go(part.A, part.b, part.point, slope, nothing[:, 0], nothing, weights, squared, last)
-    first = np.column_stack([part.b * impulse, np.ones(T)])  # x_{k+1} of a record replaced in round k
+    A, b, slope, nothing = dynamics.A[:T], dynamics.b[:T], bound.L + bound.ridge, np.zeros((T, d))
+    P = costs_to_go(A, b, dynamics.point, slope, nothing[:, 0], nothing, weights, squared, last)
+    first = np.column_stack([b * impulse, np.ones(T)])  # x_{k+1} of a record replaced in round k
     bounds = np.einsum("ti,tij,tj->t", first, P[1:], first) if squared else (first * P[1:, d]).sum(axis=1)
     x = dynamics.b[T] * impulse * g  # a record replaced at or after T: its first message is one round later
     later = float(x @ last[:d, :d] @ x) if squared else float(last[d, :d] @ x)
-    found = max(float(bounds.max(initial=0.0)), later)
-    return found if math.isfinite(found) and np.isfinite(bounds).all() else math.inf
+    largest = max(float(bounds.max(initial=0.0)), later)
+    return largest if math.isfinite(largest) and np.isfinite(bounds).all() else math.inf

@@ -26,9 +26,8 @@ def delta_of(epsilon: float, mu: float) -> float:
     if mu == 0:
         return 0.0
     log_ndtr = scipy.special.log_ndtr
-    return float(
-        math.exp(log_ndtr(mu / 2 - epsilon / mu)) - math.exp(min(epsilon + log_ndtr(-mu / 2 - epsilon / mu), 0))
-    )
+    below = math.exp(min(epsilon + log_ndtr(-mu / 2 - epsilon / mu), 0))
+    return math.exp(log_ndtr(mu / 2 - epsilon / mu)) - below
 
 
 def epsilon_exact(mu: float, delta: float) -> float:
@@ -44,10 +43,8 @@ def epsilon_exact(mu: float, delta: float) -> float:
         high *= 2
         if not math.isfinite(high):
             return math.inf
-    return (
-        float(scipy.optimize.brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)) * (1 + 1e-9)
-        + 1e-11
-    )
+    epsilon = scipy.optimize.brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)
+    return float(epsilon) * (1 + 1e-9) + 1e-11
 
 
 def epsilon_zcdp(mu: float, delta: float) -> float:
@@ -61,9 +58,8 @@ def epsilon_zcdp(mu: float, delta: float) -> float:
         alpha = 1 + math.exp(log_excess)
         return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
 
-    return max(
-        0.0, float(scipy.optimize.minimize_scalar(at, bounds=(-12, 25), method="bounded", options={"xatol": 1e-10}).fun)
-    )
+    least = scipy.optimize.minimize_scalar(at, bounds=(-12, 25), method="bounded", options={"xatol": 1e-10})
+    return max(0.0, float(least.fun))
 
 
 @lru_cache(maxsize=1024)  # learners, methods and step sizes ask for the same few budgets

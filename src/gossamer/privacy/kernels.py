@@ -1,9 +1,7 @@
 """The exact noise of gossamer.privacy.tensors as one Triton kernel: same law, same grid, same refusals, same charge.
 
 With the grid g = scale/2^40, what comes out is (round(value/g) + k) · g, in float64 and then in the tensor's kind,
-
-    Laplace    P(k) ∝ exp(−|k| / 2^40)
-    Gaussian   P(k) ∝ exp(−k² / 2^81)
+with the k of gossamer.privacy.exact.
 
 **Lanes.** A lane draws for up to PER values, one after the other. It takes one block of ChaCha20 at a time, eight
 words of 64 bits, and feeds them to von Neumann's comparison; when an Exp(1) variate is complete, the rest of the

@@ -58,17 +58,11 @@ def epsilon_composed(losses: Array, delta: float) -> float:
     if delta <= 0 or not math.isfinite(pure):
         return pure
     simple = min(pure, epsilon_zcdp(mu, delta * SLACK))
-    distributions = _library()
-    if distributions is None or pure == 0:
-        return simple
-    return min(simple, _by_distributions(distributions, losses, delta * SLACK))
-
-
-def _library() -> Any:
     try:
-        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+        distributions = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     except ImportError:
-        return None
+        return simple
+    return simple if pure == 0 else min(simple, _by_distributions(distributions, losses, delta * SLACK))
 
 
 def _by_distributions(library: Any, losses: Array, delta: float) -> float:

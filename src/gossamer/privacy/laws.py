@@ -70,11 +70,6 @@ class Law:
     def __repr__(self) -> str:
         return repr(self.name)
 
-    @property
-    def title(self) -> str:
-        """Its name at the beginning of a sentence."""
-        return self.name.capitalize()
-
     def __reduce__(self) -> tuple[Any, ...]:
         return law_named, (self.name,)
 
@@ -126,10 +121,6 @@ def _laplace_epsilon(shifts: Shifts, delta: float) -> float:
     return epsilon + SURCHARGE * shifts.numbers
 
 
-def _laplace_shift_within(epsilon: float, delta: float, numbers: int) -> float:
-    return max(epsilon - SURCHARGE * numbers, 0.0)
-
-
 LAPLACE = Law(
     name="laplace",
     letter="ν",
@@ -138,7 +129,7 @@ LAPLACE = Law(
     needs_delta=False,
     surcharge=SURCHARGE,
     epsilon=_laplace_epsilon,
-    shift_within=_laplace_shift_within,
+    shift_within=lambda epsilon, delta, numbers: max(epsilon - SURCHARGE * numbers, 0.0),
     on_arrays=lambda: import_once("gossamer.privacy.compiled").laplace,
     on_tensors=lambda: import_once("gossamer.privacy.tensors").LAPLACE_DRAWS,
     triton_branch=0,

@@ -19,8 +19,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple, Self, TypeVar, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
@@ -33,7 +34,6 @@ from gossamer.schedules import Decay, decay
 from gossamer.types import Dynamics, Rounding
 
 Numbers = float | Sequence[float]
-Known = TypeVar("Known")
 LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
 MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
@@ -49,9 +49,7 @@ class Setting(NamedTuple):
     window: float  # rounds whose records a gradient is the mean of: 1 the latest, math.inf all
     records: Sequence[int]  # N of each learner
     per_round: bool  # adjacency is a round's records, not one record
-    reach: Callable[
-        [int], tuple[float, float, float, float]
-    ]  # c, L and the rounding of a record's gradient, in L1 or L2
+    reach: Callable[[int], tuple[float, float, float, float]]  # c, L and a record's rounding, in L1 or L2
     ridge: float
     dynamics: Callable[[int, int], Dynamics]  # of a learner, over so many rounds; refuses where none is known
     rounding: Callable[[int, int], Rounding]  # likewise
@@ -87,8 +85,8 @@ class Mechanism(ABC):
             object.__setattr__(self, "scale", _checked_scale(self.scale))
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", _each(self.epsilon))
-            budgets = self.epsilon if isinstance(self.epsilon, tuple) else (self.epsilon,)
-            if not budgets or not all(0 < e < math.inf for e in budgets):
+            budgets = np.ravel(self.epsilon)
+            if not budgets.size or not all((budgets > 0) & (budgets < math.inf)):
                 raise BadValue("epsilon", self.epsilon, "expected a finite number above 0, or one for each learner")
         if not 0 <= _number(self.delta) < 1:
             raise BadValue("delta", self.delta, "expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5")
@@ -98,8 +96,9 @@ class Mechanism(ABC):
             raise BadValue("exponent", self.exponent, "expected a number of at most 100 in size, or None")
         rounds = 1.0 if self.horizon is None else _number(self.horizon)
         if not (1 <= rounds <= LONGEST or rounds == math.inf):
-            allowed = f"expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf"
-            raise BadValue("horizon", self.horizon, allowed)
+            raise BadValue(
+                "horizon", self.horizon, f"expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf"
+            )
         if self.horizon is not None and type(self.horizon) not in (int, float):
             object.__setattr__(self, "horizon", rounds)
         for name in ("delta", "ratio") if self.exponent is None else ("delta", "ratio", "exponent"):
@@ -113,7 +112,7 @@ class Mechanism(ABC):
                 ": say in the scale itself how it goes with time, such as decay(1.0, 0.6) or geometric(1.0, 0.99).",
             )
         if self.law.needs_delta and not 0 < self.delta < 1:
-            raise BadValue("delta", self.delta, f"{self.law.title} noise needs 0 < δ < 1, such as 1e-5")
+            raise BadValue("delta", self.delta, f"{self.law.name.capitalize()} noise needs 0 < δ < 1, such as 1e-5")
 
     @classmethod
     def for_budget(
@@ -140,7 +139,11 @@ class Mechanism(ABC):
 
     def terms(self, setting: Setting) -> list[Terms]:
         """Every learner's terms, with scales found for its budget where none were given."""
-        self._check_learners(setting.learners)
+        learners = setting.learners
+        if isinstance(self.epsilon, tuple) and len(self.epsilon) != learners:
+            raise GossamerError(f"{len(self.epsilon)} budgets for {learners} learners: give one for all, or one each.")
+        if self.scale is not None and self.scale.learners not in (None, learners):
+            raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
         if self.where == "source":
             self._check_source(setting)
         c, L, error, error_per_size = setting.reach(self.law.norm)
@@ -148,27 +151,27 @@ class Mechanism(ABC):
         if exponent is None:
             v = setting.step_exponent
             exponent = 0.0 if self.where == "source" else 0.5 if v is None else (0.5 + v) / 2
-        found = []
-        for i in range(setting.learners):
+        every = []
+        for i in range(learners):
             records = 1 if setting.per_round else setting.records[i]
             terms = Terms(
                 law=self.law,
                 where=self.where,
                 bound=GradientBound(c, L, setting.ridge, records, error, error_per_size),
                 window=setting.window,
-                dynamics=_once(setting.dynamics, i),
+                dynamics=partial(setting.dynamics, i),
                 settles=setting.settles,
                 initial=1.0 if self.scale is None else _of(self.scale.initial, i),
                 exponent=exponent if self.scale is None else _of(self.scale.exponent, i),
                 coordinates=setting.coordinates,
                 ratio=self.ratio if self.scale is None else self.scale.ratio,
                 records_in_round=setting.records[i],
-                rounding=None if self.where == "source" else _once(setting.rounding, i),
+                rounding=None if self.where == "source" else partial(setting.rounding, i),
             )
-            found.append(
-                terms if self.scale is not None else self._calibrated(terms, _of(self.epsilon, i), setting.steps)
-            )
-        return found
+            if self.scale is None:
+                terms = self._calibrated(terms, _of(self.epsilon, i), setting.steps)
+            every.append(terms)
+        return every
 
     def _calibrated(self, unit: Terms, epsilon: float, steps: int) -> Terms:
         """The smallest scale whose total stays within ε, to a thousandth of that.
@@ -178,15 +181,12 @@ class Mechanism(ABC):
         """
         horizon = steps if self.horizon is None else self.horizon
         if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
-            raise BadValue(
-                "horizon",
-                _Short(horizon),
-                f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out",
-                "give fewer, or math.inf for a budget that holds for ever",
-            )
+            allowed = f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out"
+            remedy = "give fewer, or math.inf for a budget that holds for ever"
+            raise BadValue("horizon", _Short(horizon), allowed, remedy)
         law, squared = self.law, self.law.squared
         rounds = steps if math.isinf(horizon) else int(horizon)
-        allowed = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
+        shift = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
         for_ever = total_for_ever(unit, squared) if math.isinf(horizon) else 0.0  # which leaves rounding out
 
         def total_at(scale: float) -> float:
@@ -203,24 +203,18 @@ class Mechanism(ABC):
                 " exponent above the noise's, a model with a Lipschitz constant, or noise at the source.",
             )
         rest = total_at(HUGE)
-        if whole <= rest < allowed:  # what is sent in so few rounds tells nothing of any record
+        if whole <= rest < shift:  # what is sent in so few rounds tells nothing of any record
             return unit
         scale = 1.0
-        for _ in range(CALIBRATIONS if rest < allowed else 0):
-            scale = max(scale * (whole - rest) / (allowed - rest), SMALL) * (1 + 1e-9)
+        for _ in range(CALIBRATIONS if rest < shift else 0):
+            scale = max(scale * (whole - rest) / (shift - rest), SMALL) * (1 + 1e-9)
             whole = total_at(scale)
-            if whole <= allowed and whole >= 0.999 * allowed:
+            if 0.999 * shift <= whole <= shift:
                 return replace(unit, initial=scale)
         raise NotProvable(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
             f"{unit.surcharge(rounds):.1e} and more: allow more."
         )
-
-    def _check_learners(self, learners: int) -> None:
-        if isinstance(self.epsilon, tuple) and len(self.epsilon) != learners:
-            raise GossamerError(f"{len(self.epsilon)} budgets for {learners} learners: give one for all, or one each.")
-        if self.scale is not None and self.scale.learners not in (None, learners):
-            raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
 
     def _check_source(self, setting: Setting) -> None:
         if setting.window > 1:
@@ -249,20 +243,16 @@ class Mechanism(ABC):
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
 
 
-def _once(of_learner: Callable[[int, int], Known], i: int) -> Callable[[int], Known]:
-    return lambda rounds: of_learner(i, rounds)
-
-
 def _of(value: Any, i: int) -> float:
     return float(value[i] if isinstance(value, tuple) else value)
 
 
 def _each(epsilon: Numbers) -> tuple[float, ...] | float:
     several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str | bytes) and np.ndim(epsilon)
-    found = tuple(map(_number, epsilon)) if several else _number(epsilon)  # type: ignore[arg-type]
-    if any(math.isnan(e) for e in (found if isinstance(found, tuple) else (found,))):
+    budgets = tuple(map(_number, epsilon)) if several else _number(epsilon)  # type: ignore[arg-type]
+    if np.isnan(budgets).any():
         raise BadValue("epsilon", epsilon, "expected a number above 0, or one for each learner")
-    return found
+    return budgets
 
 
 class _Short(float):

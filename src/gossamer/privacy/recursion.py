@@ -24,7 +24,7 @@ to the difference of the new states (`Slack`; 0 in exact arithmetic). Where the 
 bit, they round the same: at δ = 0 no p_t is due.
 
 **Worst k.** All maps are monotone. For history the run with k = 0 dominates every other from its k on, so k = 0 is
-worst. Otherwise every k counts, and `_worst_of_all` finds the largest: two linear bounds of G_t give, by one backward
+worst. Otherwise every k counts, and `worst_case` finds the largest: two linear bounds of G_t give, by one backward
 (adjoint) pass each, bounds of the cost of every k; the recursion itself is run from a k for more and more rounds before
 such a bound is taken, until no k's bound exceeds the largest cost found.
 """
@@ -102,17 +102,11 @@ def worst_case(
     """The largest sum of charges over all rounds k in which a record may be replaced."""
     if not len(weights):
         return 0.0
-    slack = slack or no_slack(dynamics)
     if math.isinf(window):
         return float(charges(sensitivities(dynamics, bound, window, 0, slack), weights, squared).sum())
-    return _worst_of_all(dynamics, bound, weights, window, squared, slack)
-
-
-def _worst_of_all(
-    dynamics: Dynamics, bound: GradientBound, weights: Array, window: float, squared: bool, slack: Slack
-) -> float:
     from gossamer.privacy.compiled import bounds_from, costs_to_go
 
+    slack = slack or no_slack(dynamics)
     T, d = dynamics.b.shape
     arguments = _arguments(dynamics, bound, window)
     forms = [

@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import GossamerError, NotProvable
-from gossamer.lazy import import_once
 from gossamer.types import Array, Dynamics, Rounding, Rows
 
 UNIT = 2.0**-53  # u: an operation's relative error
@@ -111,19 +110,10 @@ class _Always:
     def __gt__(self, t: Any) -> bool:
         return self._later
 
-    def __ge__(self, t: Any) -> bool:
-        return self._later
-
     def __lt__(self, t: Any) -> bool:
         return not self._later
 
-    def __le__(self, t: Any) -> bool:
-        return not self._later
-
-
-def count_beyond(values: Array, scales: Array, far: float) -> int:
-    """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
-    return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
+    __ge__, __le__ = __gt__, __lt__
 
 
 def enlarged(dynamics: Dynamics) -> Dynamics:
@@ -162,11 +152,11 @@ def rounding_of(algorithm: Any, rows: Rows, z: Array, channels: Sequence[str], a
     """
     rounds = np.arange(len(z))
     settled = rounds >= rows.settles
-    found = np.zeros((2, len(z)))
+    errors = np.zeros((2, len(z)))
     for some in (rounds[~settled], rounds[settled]):
         if len(some):
-            found[:, some] = _errors(algorithm, rows, z, some, channels, after)
-    return Rounding(*found)
+            errors[:, some] = _errors(algorithm, rows, z, some, channels, after)
+    return Rounding(*errors)
 
 
 def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequence[str], after: frozenset[str]) -> Array:
@@ -187,6 +177,11 @@ def _errors(algorithm: Any, rows: Rows, z: Array, rounds: Any, channels: Sequenc
     return np.concatenate(one_by_one, axis=1)
 
 
+def _unbounded(algorithm: Any, why: str, remedy: str) -> NotProvable:
+    said = f"the rounding of {algorithm.name} cannot be bounded, as {why}"
+    return NotProvable(f"{said}: {remedy}, or use noise at the source.")
+
+
 def _errors_at(
     algorithm: Any, rows: Rows, z: Array, t: Any, settled: bool, channels: Sequence[str], after: frozenset[str]
 ) -> Array:
@@ -194,11 +189,11 @@ def _errors_at(
     start = algorithm.init(rows, np.zeros((1, 1)))
     graph = {name: value for name, value in start._asdict().items() if name not in wide}
     if any(np.shape(value) != (1, rows.m) or not np.array_equal(value, rows.unit()) for value in graph.values()):
-        raise NotProvable(
-            f"the rounding of {algorithm.name} cannot be bounded, as it keeps {', '.join(graph)} besides parameters: "
-            "keep nothing but z, or use noise at the source."
-        )
-    block = _block(rows, len(z), settled)
+        raise _unbounded(algorithm, f"it keeps {', '.join(graph)} besides parameters", "keep nothing but z")
+    # the learner's place in the network, once for every round, with [z_i]_i in the first column of z
+    own: Any = {name: np.repeat(getattr(rows, name), len(z), axis=0) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
+    settles: Any = _Always(later=not settled)
+    block = rows._replace(ids=np.zeros(len(z), dtype=np.int64), settles=settles, **own)
     time = t.view(_EveryRound) if len(t) > 1 else int(t[0, 0])
     errors = []
     for of_states, of_gradient in ((1.0, 0.0), (0.0, 1.0)):
@@ -206,10 +201,8 @@ def _errors_at(
         numbers = {name: Bounded(of_states * column, 0 * column) for name in wide}
         state = type(start)(**numbers, **dict.fromkeys(graph, z[:, None]))
         if not any(algorithm.point(state) is part for part in numbers.values()):
-            raise NotProvable(
-                f"the rounding of {algorithm.name} cannot be bounded, as its gradient is taken at a point that is no "
-                "part of its state: keep the point there, or use noise at the source."
-            )
+            why = "its gradient is taken at a point that is no part of its state"
+            raise _unbounded(algorithm, why, "keep the point there")
         grad = Bounded(of_gradient * column, 0 * column)
         sent = algorithm.emit(state, grad, block, time)
         got = {c: Bounded(of_states * column, 0 * column) if o.private else 0 * column for c, o in sent.items()}
@@ -217,17 +210,7 @@ def _errors_at(
         values = [sent[c].value for c in channels] + [getattr(stepped, name) for name in wide]
         for channel in channels:
             if channel not in after and not any(sent[channel].value is part for part in numbers.values()):
-                raise NotProvable(
-                    f"the rounding of {algorithm.name} cannot be bounded, as channel {channel!r} sends what is no part "
-                    "of its state: keep it there, or use noise at the source."
-                )
+                raise _unbounded(algorithm, f"channel {channel!r} sends what is no part of its state", "keep it there")
         plain = [np.broadcast_to(np.asarray(value.error).view(np.ndarray), column.shape) for value in values]
         errors.append(np.max(plain, axis=0)[:, 0])
     return SAFE * np.array(errors)
-
-
-def _block(rows: Rows, k: int, settled: bool) -> Rows:
-    """One learner's place in the network k times over, with [z_i]_i in the first column of z."""
-    own: Any = {name: np.repeat(getattr(rows, name), k, axis=0) for name in ("R_ii", "C_ii", "W_ii", "D_ii")}
-    settles: Any = _Always(later=not settled)
-    return rows._replace(ids=np.zeros(k, dtype=np.int64), settles=settles, **own)

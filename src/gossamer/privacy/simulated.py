@@ -57,10 +57,7 @@ def _number(channel: str) -> int:
 
 
 def simulated(
-    scale: Schedule,
-    seed: int = 0,
-    law: Law | str = LAPLACE,
-    where: Literal["messages", "source"] = "messages",
+    scale: Schedule, seed: int = 0, law: Law | str = LAPLACE, where: Literal["messages", "source"] = "messages"
 ) -> SimulatedNoise:
     """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
     return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where)

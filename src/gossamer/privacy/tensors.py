@@ -52,11 +52,9 @@ class Words:
         """`blocks` times 64 bytes, as 8 words each."""
         counter = torch.arange(self._blocks, self._blocks + blocks, dtype=torch.int64, device=self._device)
         self._blocks += blocks
-        fixed = [
-            torch.full((blocks,), int(v), dtype=torch.int32, device=self._device) for v in (*CONSTANTS, *self._key)
-        ]
-        nonce = [torch.full((blocks,), int(v), dtype=torch.int32, device=self._device) for v in self._nonce]
-        start = [*fixed, counter.to(torch.int32), (counter >> 32).to(torch.int32), *nonce]
+        start = [torch.full_like(counter, int(word), dtype=torch.int32) for word in (*CONSTANTS, *self._key)]
+        start += [counter.to(torch.int32), (counter >> 32).to(torch.int32)]
+        start += [torch.full_like(counter, int(word), dtype=torch.int32) for word in self._nonce]
         x = list(start)
         for _ in range(10):
             for a, b, c, d in (*QUARTERS, *DIAGONALS):

@@ -1,17 +1,32 @@
-"""The boundary of noise that makes no claim."""
+"""Noise that makes no claim, and its boundary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from gossamer.privacy.base import Privacy, PrivacyOfValues
 from gossamer.privacy.simulated import NOT_PRIVATE
 from gossamer.types import Array
 
 NO_NOISE = "not private: no noise"
 UNPROVED = "not private: the noise makes no claim"
 UNBACKED = "not private: what the noise says of itself is not proved"
+
+
+class Privacy(Protocol):
+    """Draws the noise that is added to what learners send on a channel in a round, once.
+
+    An object of one's own makes no claim: whatever it says of itself, a run with it is recorded as not private.
+    """
+
+    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array: ...
+
+
+@runtime_checkable
+class PrivacyOfValues(Protocol):
+    """A `Privacy` that looks at what the noise is added to: a tensor's is then drawn where the tensor lies."""
+
+    def like(self, channel: str, t: int, value: Any) -> Any: ...
 
 
 class Unproved:
