@@ -17,7 +17,7 @@ from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers import certificates
 from gossamer.peers.certificates import name_of
-from gossamer.peers.config import Config, graph_json, written
+from gossamer.peers.config import Config, graph_json, to_toml
 
 
 def make_folders(
@@ -44,7 +44,7 @@ def make_folders(
         _write(place / "graph.json", graph_json(network).encode())
         if i in records:
             _write(place / config.data.path, records[i].encode(), private=True)
-        _write(place / "party.toml", written(config).encode())
+        _write(place / "party.toml", to_toml(config).encode())
     for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
         os.chmod(place, 0o700)
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
