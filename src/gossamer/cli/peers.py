@@ -20,9 +20,6 @@ from gossamer.spec import Spec
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
 
 
-COLUMNS = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
-
-
 @peers.command("init")
 @takes(
     "csv", "target", "categories", "classes", "range", "per_round", "algorithm", "step", "strict", "gradient", "l2",
@@ -135,7 +132,8 @@ def _say(sentences: Iterable[str]) -> None:
 
 def table_of(statuses: list[dict[str, Any]]) -> Table:
     """What the learners say of themselves, one a row."""
-    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    columns = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
+    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
     for one in statuses:
         errors = one.get("errors") or {}
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)

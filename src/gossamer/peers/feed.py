@@ -62,14 +62,15 @@ class Records:
         return not self._follow or len(self) >= (t + 1) * self._per_round
 
     def arrivals(self, t: int) -> Batch:
-        some = slice(t * self._per_round, (t + 1) * self._per_round)
-        rows = np.array(self._rows[some]).reshape(-1, self._schema.columns)
-        labels = np.array(self._labels[some])
+        rows, labels = self._some(slice(t * self._per_round, (t + 1) * self._per_round))
         return Batch(rows, labels, np.array([len(labels)]))
 
     def newest(self, most: int) -> tuple[Array, Array]:
         """Some of the newest records, for the owner's eyes."""
-        return np.array(self._rows[-most:]).reshape(-1, self._schema.columns), np.array(self._labels[-most:])
+        return self._some(slice(-most, None))
+
+    def _some(self, which: slice) -> tuple[Array, Array]:
+        return np.array(self._rows[which]).reshape(-1, self._schema.columns), np.array(self._labels[which])
 
     def read(self, t: int) -> str:
         upto = min((t + 1) * self._per_round, len(self))
@@ -114,12 +115,10 @@ class Records:
         if self._format == "jsonl":
             self._take(self._names, [k for k, _ in numbered], [self._object(k, line) for k, line in numbered])
             return
-        if not self._header and numbered:
-            self._header = self._cells(*numbered.pop(0))
-        self._take(self._header, [k for k, _ in numbered], [self._cells(k, line) for k, line in numbered])
-
-    def _cells(self, k: int, line: str) -> list[str]:
-        return cells_of(f"{self._path}, line {k}", line)
+        rows = [(k, cells_of(f"{self._path}, line {k}", line)) for k, line in numbered]
+        if not self._header and rows:
+            self._header = rows.pop(0)[1]
+        self._take(self._header, [k for k, _ in rows], [cells for _, cells in rows])
 
     def _object(self, k: int, line: str) -> list[str]:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gossamer.errors import GossamerError
 from gossamer.peers import wire
-from gossamer.peers.logs import is_worth_saying, log
+from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
 from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError
@@ -21,7 +21,7 @@ OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner mus
 
 
 @functools.lru_cache(maxsize=256)
-def _packed(header: Header) -> bytes:
+def pack_once(header: Header) -> bytes:
     """A frame without payload: always the same object, so that a transport can tell what waits already."""
     return wire.pack(Frame(header))
 
@@ -30,14 +30,7 @@ class Node:
     """Drives one party. `hook` is called at named moments, where tests end the process."""
 
     def __init__(
-        self,
-        party: Party,
-        transport: Transport,
-        run: str,
-        epoch: int,
-        hook: Hook | None = None,
-        *,
-        patience: float = 10.0,
+        self, party: Party, transport: Transport, run: str, epoch: int, hook: Hook | None = None, patience: float = 10.0
     ) -> None:
         self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
@@ -69,7 +62,7 @@ class Node:
     def hello(self) -> bytes:
         """What either side says first on a link."""
         party = self.party
-        return _packed(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype))
+        return pack_once(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype))
 
     def greet(self) -> None:
         """Say hello to every neighbour, and send again what it may not have used."""
@@ -91,7 +84,7 @@ class Node:
         for frame in self.party.outgoing(to, since):
             self._send(to, frame)
         if self.done:
-            self._send(to, _packed(Done()))
+            self._send(to, pack_once(Done()))
 
     def _send(self, to: int, data: bytes) -> None:
         self.sent += len(data)
@@ -110,16 +103,12 @@ class Node:
                 self._take(arrived, wire.unpack(data))
             except RefusedError as refused:
                 refusal = refused
-                self._count_refused(arrived, refused)
+                here, sender = self.party.i, arrived.sender
+                edge = f"{here} → {sender}" if arrived.answer else f"{sender} → {here}"
+                about = {"edge": edge, "reason": refused.reason, "why": str(refused)}
+                warn_rarely(self.refused, (sender, refused.reason), "refused", about)
         self.go_on()
         return refusal
-
-    def _count_refused(self, arrived: Arrived, refused: RefusedError) -> None:
-        self.refused[arrived.sender, refused.reason] += 1
-        times, here = self.refused[arrived.sender, refused.reason], self.party.i
-        if is_worth_saying(times):
-            edge = f"{here} → {arrived.sender}" if arrived.answer else f"{arrived.sender} → {here}"
-            log.warning("refused", extra={"edge": edge, "reason": refused.reason, "why": str(refused), "times": times})
 
     def go_on(self) -> None:
         """Take as many rounds as can be taken with what is there."""
@@ -134,7 +123,7 @@ class Node:
             self.resend(since=party.round)
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
                 for j in party.hears:
-                    self._reply(j, _packed(Ack(used)))
+                    self._reply(j, pack_once(Ack(used)))
 
     def tick(self) -> None:
         """From time to time: records may have come, somebody may have been waited for long enough."""
@@ -171,7 +160,11 @@ class Node:
         elif isinstance(header, Part):
             self._part(sender, header, frame.payload)
         elif isinstance(header, Ack):
-            self._acked(sender, header.round)
+            before = self.done
+            self.party.acknowledged(sender, header.round)
+            if self.done and not before:
+                for j in self.party.tells:
+                    self._send(j, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)
 
@@ -198,19 +191,12 @@ class Node:
             self._send(sender, self.hello)
             self.send_all(sender)
 
-    def _acked(self, sender: int, round_: int) -> None:
-        before = self.done
-        self.party.acknowledged(sender, round_)
-        if self.done and not before:
-            for j in self.party.tells:
-                self._send(j, _packed(Done()))
-
     def _part(self, sender: int, part: Part, payload: bytes | memoryview) -> None:
         party = self.party
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._reply(sender, _packed(Ack(party.round - 1)))  # it was used; the ack was lost, or is to come
+            self._reply(sender, pack_once(Ack(party.round - 1)))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.parts == wire.count_parts(length, party.dtype) == 1 and part.part == 0:

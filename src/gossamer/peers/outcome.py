@@ -111,11 +111,9 @@ def _notes(abouts: Sequence[About]) -> list[str]:
     notes = [f"{noisy} learners: {SENT}."] if noisy else []
     for about in abouts:
         if about["late"]:
-            first, sender = about["late"][0]
-            notes.append(
-                f"Learner {about['learner']} went on without {len(about['late'])} messages, the first of learner "
-                f"{sender} in round {first}."
-            )
+            (first, sender), messages = about["late"][0], f"{len(about['late'])} messages"
+            which = f"{messages}, the first of learner {sender} in round {first}"
+            notes.append(f"Learner {about['learner']} went on without {which}.")
     rounds = [about["round"] for about in abouts]
     if len(set(rounds)) > 1:
         notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")

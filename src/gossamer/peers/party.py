@@ -253,14 +253,14 @@ class Party:
             self._excused.add(neighbour)
 
     def _absent(self) -> list[Expected]:
-        """What is missing and cannot be replaced."""
-        return [one for one in self.missing() if not self._replaceable(one)]
-
-    def _replaceable(self, one: Expected) -> bool:
-        if one.sender not in self._excused:
-            return False
-        public = self._public.width(self.round, one.channel) is not None
-        return public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
+        """What is missing and cannot be replaced: by the graph's value, or by an excused neighbour's last message."""
+        absent = []
+        for one in self.missing():
+            public = self._public.width(self.round, one.channel) is not None
+            known = public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
+            if one.sender not in self._excused or not known:
+                absent.append(one)
+        return absent
 
     @property
     def ready(self) -> bool:
