@@ -175,7 +175,9 @@ def up(tmp_path):
 MISTAKES = {
     "cannot be used": lambda place: edit(place, "[party]\n", '[party]\njournal = "nowhere/journal.db"\n'),
     "is not valid TOML": lambda place: edit(place, "[party]\n", "[party\n"),
-    r"\[party\].*unknown field `latte`": lambda place: edit(place, "[party]\n", "[party]\nlatte = 3\n"),
+    r"\[party\] of .*party.toml has no 'latte': perhaps late is meant": lambda place: edit(
+        place, "[party]\n", "[party]\nlatte = 3\n"
+    ),
     "the run allows 0": lambda place: edit(place, "[party]\n", "[party]\nlate = 3\n"),
     "the key is not the certificate's": lambda place: shutil.copy(place / "../learner-1/key.pem", place / "key.pem"),
     "put it there": lambda place: (place / "authority.pem").unlink(),
@@ -183,7 +185,9 @@ MISTAKES = {
     "lies outside the declared range": lambda place: (place / "records.csv").write_text(
         (place / "records.csv").read_text().replace("\n0.", "\n7.", 1)
     ),
-    "expected one of diadsp": lambda place: edit(place, "[run]\n", '[run]\nmethod = "magic"\n'),
+    r"\[run\] method = \"magic\": it is not one of ldp_gradient_tracking": lambda place: edit(
+        place, "[run]\n", '[run]\nmethod = "magic"\n'
+    ),
     "has no address": lambda place: (place / "party.toml").write_text(
         re.sub(r"\[neighbours\.1\]\naddress.*\n", "", (place / "party.toml").read_text())
     ),
@@ -276,7 +280,7 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
         (("--classes", "0,1"), "need --target"),
         (("--csv", "none.csv"), "--csv needs --target"),
         (("--hosts", "a,b"), "give one, or one each"),
-        (("--method", "magic"), "expected one of"),
+        (("--method", "magic"), "--algorithm magic: it is not one of"),
         (("--epsilon", "1,2"), "2 budgets for 10 learners"),
         (("--numbers", "f16"), "a run cannot be made"),
     ):

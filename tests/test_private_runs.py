@@ -368,14 +368,14 @@ def test_a_private_folder_whose_record_was_replaced_meanwhile_is_not_gone_on_wit
     assert gossamer(*PRIVATE, "--steps", 5, "--out", "p")[0] == 0
     from gossamer.cli import run as command
 
-    whole = command.prepared
+    whole, before = command.build, gs.Record.load(tmp_path / "p")
 
-    def overtaken(settings, before):
-        made = whole(settings, before)
-        made.run(None).save(tmp_path / "p" / "record")
-        return made
+    def overtaken(spec):
+        parts = whole(spec)
+        command._run(parts, before, None).save(tmp_path / "p" / "record")
+        return parts
 
-    monkeypatch.setattr(command, "prepared", overtaken)
+    monkeypatch.setattr(command, "build", overtaken)
     code, _, err = gossamer("run", "--resume", "p", "--steps", 10)
     assert code == 2
     assert "another command went on with this run in the meantime" in " ".join(err.split())
@@ -387,13 +387,13 @@ def test_a_private_folder_whose_record_another_command_took_is_refused_in_a_sent
     assert gossamer(*PRIVATE, "--steps", 5, "--out", "p")[0] == 0
     from gossamer.cli import run as command
 
-    whole = command.prepared
+    whole = command.build
 
-    def taken(settings, before):
+    def taken(spec):
         (tmp_path / "p" / "record.npz").rename(tmp_path / "p" / command.USED)
-        return whole(settings, before)
+        return whole(spec)
 
-    monkeypatch.setattr(command, "prepared", taken)
+    monkeypatch.setattr(command, "build", taken)
     code, _, err = gossamer("run", "--resume", "p", "--steps", 10)
     assert code == 2
     assert "its record is gone, as if another command had just resumed it" in " ".join(err.split())

@@ -51,7 +51,7 @@ def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", hos
     """A run's folders; `changes` are of [run] and [party], by name."""
     X, y = records(steps, m)
     port = free_ports(m)
-    names = [f"x{k}" for k in range(FEATURES)]
+    names = [f"x{k:04}" for k in range(FEATURES)]  # features lie in the order of their names
     party = {"durability": "process"}
     party |= {
         name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")

@@ -85,8 +85,8 @@ def test_paths_are_meant_from_the_files_own_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[length]\nstesp = 3", "has no 'stesp': did you mean steps?"),
-        ("[privcy]\nepsilon = 3", "has no 'privcy': did you mean privacy?"),
+        ("[length]\nstesp = 3", "has no 'stesp': perhaps steps is meant"),
+        ("[privcy]\nepsilon = 3", "has no 'privcy': perhaps privacy is meant"),
         ("[data]\nsteps = 3", "[data] of"),
         ("steps = 3", "has no 'steps'"),
         ("data = 3", "write [data] above it"),
@@ -94,7 +94,7 @@ def test_paths_are_meant_from_the_files_own_folder(tmp_path, monkeypatch):
         ('[length]\nsteps = "many"', '[length] steps = "many": expected a whole number'),
         (
             '[privacy]\nlaw = "laplas"',
-            '[privacy] law = "laplas": expected one of laplace, gaussian; did you mean laplace?',
+            '[privacy] law = "laplas": expected one of laplace, gaussian; perhaps laplace is meant',
         ),
         ("[algorithm]\nstrict = 1", "[algorithm] strict = 1: expected true or false"),
         ("[data]\nrange = 3", "[data] range = 3: expected a list of texts"),
@@ -115,7 +115,7 @@ def test_numbers_may_stand_where_texts_with_numbers_do(tmp_path):
 
 
 def test_a_name_that_is_not_known_is_refused_with_the_near_one():
-    with pytest.raises(gs.GossamerError, match=r"has no 'epsilom': did you mean epsilon\?"):
+    with pytest.raises(gs.GossamerError, match="has no 'epsilom': perhaps epsilon is meant"):
         Spec.of(epsilom="3")
     with pytest.raises(BadValue, match=r"it is not one of .*did you mean dsgd"):
         build(Spec.of(dataset="mushrooms", algorithm="dsdg"))

@@ -10,6 +10,7 @@ from gossamer.algorithms import find_method
 from gossamer.experiments.frontier import KINDS, budget_of, curve
 from gossamer.experiments.pages import Page, problem_of, rounded
 from gossamer.experiments.study import Entry, Studied
+from gossamer.privacy.laws import law_named
 from gossamer.spec.description import DELTA
 
 FIGURES = {
@@ -39,7 +40,7 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
             "method": e.method,
             "noise": e.which,
             "epsilon": budget_of(e),
-            "delta": DELTA if e.case.law == "gaussian" else 0.0,
+            "delta": DELTA if law_named(e.case.law).needs_delta else 0.0,
             "step": e.step,
             **{name: [rounded(v) for v in e.final(name, float("nan"))] for name in ("accuracy", "optimality_gap")},
         }

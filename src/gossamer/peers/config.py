@@ -89,7 +89,7 @@ class PrivacyPlan(Plain, frozen=True):
     """A budget, or simulated noise that claims nothing, or none at all."""
 
     epsilon: Positive | None = None
-    law: Literal["laplace", "gaussian"] = "laplace"
+    law: str = "laplace"
     where: Literal["messages", "source"] = "messages"
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
     horizon: Annotated[float, msgspec.Meta(ge=1, le=1e12)] | Literal["inf"] | None = None
@@ -132,6 +132,7 @@ class Plan:
                 raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
         if self.learner >= run.learners:
             raise GossamerError(f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}.")
+        law_named(config.privacy.law)
         if config.party.late > run.lateness:
             raise GossamerError(
                 f"[party] late = {config.party.late}: the run allows {run.lateness} ([run] lateness); use no more."

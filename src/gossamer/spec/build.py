@@ -168,7 +168,7 @@ def refuse_unbounded(model: Model) -> None:
     """A budget needs gradients that something bounds; here the remedy is a setting."""
     if model.clip is None and not model.bounded:
         raise GossamerError(
-            f"nothing bounds the gradient of {model}, so no privacy can be proved: give ", Argument("clip", "C"),
+            f"nothing bounds the gradient of {type(model).__name__}, so no privacy can be proved: give ", Argument("clip", "C"),
             ", such as ", Argument("clip", 1), ".",
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gossamer.privacy.laws import LAWS
 from gossamer.spec.fields import Setting, check_all, check_names, setting, settings_in
 
 RIDGE, DELTA = 1e-2, 1e-5
@@ -122,8 +123,8 @@ class Privacy:
         help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
         "table: 1,2,4,…"
     )
-    law: Literal["laplace", "gaussian"] = setting(
-        "laplace", help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."
+    law: str = setting(
+        "laplace", choices=LAWS, help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."
     )
     delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}].")
     where: Literal["messages", "source"] = setting(

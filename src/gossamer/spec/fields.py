@@ -15,10 +15,19 @@ from gossamer.errors import BadValue, GossamerError
 
 
 def setting(
-    default: Any = None, *, help: str, least: float | None = None, most: float | None = None, flags: str = ""
+    default: Any = None,
+    *,
+    help: str,
+    least: float | None = None,
+    most: float | None = None,
+    choices: Collection[str] = (),
+    flags: str = "",
 ) -> Any:
-    """A field of a description; `flags` are the option's names on the command, where they differ from the field's."""
-    about = {"help": help, "least": least, "most": most, "flags": flags.split()}
+    """A field of a description; `flags` are the option's names on the command, where they differ from the field's.
+
+    `choices` are the only values that it may have, where its type does not say so.
+    """
+    about = {"help": help, "least": least, "most": most, "flags": flags.split(), "choices": tuple(choices)}
     return dataclasses.field(default=default, metadata=about)
 
 
@@ -29,13 +38,13 @@ class Setting(NamedTuple):
     table: str  # the part of the description that it belongs to, which is its table in a TOML file
     kind: type  # str, int, float or bool; of a list, that of its items
     many: bool  # a list of such values
-    choices: tuple[str, ...]  # the only values that it may have; (): any
     optional: bool  # None is a value: it is decided by a rule
     default: Any
     help: str
     least: float | None
     most: float | None
     flags: list[str]
+    choices: tuple[str, ...]  # the only values that it may have; (): any
 
     def check(self, value: Any) -> Any:
         """The value as a description keeps it; BadValue where it is of another kind, or beyond its limits."""
@@ -71,10 +80,10 @@ def settings_in(part: type, table: str) -> dict[str, Setting]:
         kind, optional = _without_none(kinds[one.name])
         many = get_origin(kind) is tuple
         kind = get_args(kind)[0] if many else kind
-        choices = get_args(kind) if get_origin(kind) is Literal else ()
-        known[one.name] = Setting(
-            one.name, table, str if choices else kind, many, choices, optional, one.default, **one.metadata
-        )
+        about = dict(one.metadata)
+        if get_origin(kind) is Literal:
+            kind, about["choices"] = str, get_args(kind)
+        known[one.name] = Setting(one.name, table, kind, many, optional, one.default, **about)
     return known
 
 
@@ -94,9 +103,9 @@ def check_names(given: Collection[str], known: Collection[str], place: str) -> N
 
 
 def near(name: str, known: Collection[str]) -> str:
-    """'did you mean steps?', or nothing where no name is near."""
+    """'perhaps steps is meant', or nothing where no name is near."""
     close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {close[0]}?" if close else ""
+    return f"perhaps {close[0]} is meant" if close else ""
 
 
 def _listed(names: Collection[str]) -> str:
