@@ -331,7 +331,7 @@ def test_what_is_not_over_is_not_collected(tmp_path, fleet_of):
     for i in range(M):
         os.kill(fleet.pids[i], signal.SIGTERM)
     wait_until(lambda: all(fleet.code(i) is not None for i in range(M)))
-    from gossamer.peers.collect import collect_outcomes
+    from gossamer.peers.outcome import collect_outcomes
 
     record = collect_outcomes(tmp_path / "run")
     assert record.theta.shape == (M, 7)

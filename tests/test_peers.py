@@ -19,7 +19,7 @@ from gossamer.streams.stream import OnePass
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers import wire
 from gossamer.peers.journal import Journal
-from gossamer.peers.node import Node
+from gossamer.peers.node import Node, pack_once
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, split_vector, unpack
@@ -370,7 +370,7 @@ def test_whoever_repeats_himself_is_answered_once(tmp_path):
         out = links.Outbound()
         for _ in range(1000):
             out.put(node.hello)
-            out.put(node._ack(3))
+            out.put(pack_once(wire.Ack(3)))
         return len(out._frames)
 
     assert asyncio.run(queued()) == 2

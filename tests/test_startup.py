@@ -81,7 +81,7 @@ def test_help_of_a_command_loads_no_library_of_its_work():
 def test_the_table_says_what_the_command_says_of_itself(name):
     command = imported_command(name)
     assert command.name == name
-    assert command.get_short_help_str(1000).rstrip(".") == COMMANDS[name].help.rstrip(".")
+    assert command.get_short_help_str(1000).rstrip(".") == COMMANDS[name].rstrip(".")
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")

@@ -16,9 +16,9 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.certificates import Identities
-from gossamer.peers.collect import collect_outcomes
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
+from gossamer.peers.outcome import collect_outcomes
 from gossamer.peers.process import LearnerProcess
 from gossamer.peers.transport import Wiring
 from gossamer.peers.wire import PAYLOAD_LIMIT, Ack, Frame, pack, split_frames, split_vector

@@ -346,9 +346,9 @@ def test_a_record_that_reads_like_the_header_costs_no_more_than_its_epsilon(tmp_
     plan, rows = plan_of(tmp_path), ["1,1,1", "0,0,2"] * (STEPS // 2) + ["1,1,1"]
     model = plan.model()
     size = plan.schema.columns * model.outputs
-    boundary = boundary_of(plan, plan.algorithm(), model, size)
+    boundary = boundary_of(plan, plan.algorithm(), model)
     assert boundary.claim.startswith("private")
-    path, gradients = plan.path("records.csv"), []
+    path, gradients = plan.folder / "records.csv", []
     for second in ("0,1,2", "1,0,2"):
         path.write_text("\n".join(["0,1,2", rows[0], second, *rows[2:], ""]))
         feed = Records(path, "csv", plan.schema, plan.config.run.per_round, follow)

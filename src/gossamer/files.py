@@ -21,16 +21,12 @@ def replace_file(path: Path, content: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            os.chmod(fresh, 0o666 & ~_umask())
+            umask = os.umask(0)  # it can be read only by setting it
+            os.umask(umask)
+            os.chmod(fresh, 0o666 & ~umask)
             os.replace(fresh, path)
         except BaseException:
             os.unlink(fresh)
             raise
     except OSError as error:
         raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -9,7 +9,7 @@ import importlib
 import io
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -18,35 +18,18 @@ from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
-
-class Place(NamedTuple):
-    """Where a command is: the module of gossamer.cli that has it by its name, as a function or a typer.Typer."""
-
-    module: str
-    help: str  # what `gossamer --help` says of it: the first sentence of its own help
-
-
-COMMANDS = {
-    "run": Place(
-        "run", "Train one model across learners that only talk to their neighbours, with noise on all they send."
-    ),
-    "graph": Place("graph", "Check a network against Assumption 1 and show how well it mixes."),
-    "budget": Place(
-        "budget", "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run."
-    ),
-    "audit": Place(
-        "audit", "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails."
-    ),
-    "compare": Place(
-        "studies", "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper."
-    ),
-    "frontier": Place(
-        "studies",
-        "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.",
-    ),
-    "peers": Place("peers", "A run of learners that are processes of their own: set up, start, watch, collect."),
-    "peer": Place("peer", "One party's learner."),
+COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its own help
+    "run": "Train one model across learners that only talk to their neighbours, with noise on all they send.",
+    "graph": "Check a network against Assumption 1 and show how well it mixes.",
+    "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
+    "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",
+    "compare": "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.",
+    "frontier": "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; "
+    "of images, a table at ε = 2, 8 and ∞.",
+    "peers": "A run of learners that are processes of their own: set up, start, watch, collect.",
+    "peer": "One party's learner.",
 }
+MODULES = {"compare": "studies", "frontier": "studies"}  # the others are in modules of their own names
 
 
 class CommandToImport(TyperCommand):
@@ -57,8 +40,8 @@ class CommandToImport(TyperCommand):
 
 
 def imported_command(name: str) -> Any:
-    """The command itself, as the parser knows it."""
-    command = getattr(importlib.import_module(f"gossamer.cli.{COMMANDS[name].module}"), name)
+    """The command itself, as the parser knows it; its module has it by its name, as a function or a typer.Typer."""
+    command = getattr(importlib.import_module(f"gossamer.cli.{MODULES.get(name, name)}"), name)
     alone = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
         alone.add_typer(command, name=name, no_args_is_help=True)
@@ -74,8 +57,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _name, _place in COMMANDS.items():
-    app.command(_name, help=_place.help, cls=CommandToImport)(lambda: None)
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help, cls=CommandToImport)(lambda: None)
 
 
 def _version(wanted: bool) -> None:

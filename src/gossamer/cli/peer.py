@@ -13,9 +13,8 @@ peer = typer.Typer(help="One party's learner.")
 
 
 def needs_extra() -> None:
-    for module in ("grpc", "msgspec"):
-        if importlib.util.find_spec(module) is None:
-            raise GossamerError("learners as processes need gRPC: install gossamer-learning[peers].")
+    if any(importlib.util.find_spec(module) is None for module in ("grpc", "msgspec")):
+        raise GossamerError("learners as processes need gRPC: install gossamer-learning[peers].")
 
 
 @peer.command("run")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,14 +18,6 @@ from gossamer.cli.peer import needs_extra
 from gossamer.spec import Spec
 
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
-
-
-class Durability(enum.StrEnum):
-    power = "power"
-    process = "process"
-
-
-COLUMNS = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
 
 
 @peers.command("init")
@@ -59,8 +51,8 @@ def init(
         max=64,
         help="For how many rounds a party may go on with a late neighbour's last message; each chooses.",
     ),
-    durability: Durability = typer.Option(
-        Durability.power, help="What a journal survives: the end of the machine, or, faster, of the process alone."
+    durability: Literal["power", "process"] = typer.Option(
+        "power", help="What a journal survives: the end of the machine, or, faster, of the process alone."
     ),
     hosts: str | None = typer.Option(None, help="Where the learners run: a,b,c, or one host for all [127.0.0.1]."),
     port: int = typer.Option(7400, min=1, max=65000, help="The first learner's port; the others' follow."),
@@ -79,10 +71,7 @@ def init(
     needs_extra()
     from gossamer.cli.peers_init import Places, make
 
-    places = Places(hosts=hosts, port=port, metrics_port=metrics_port, days=days, durability=durability.value)
-    console = Console()
-    for sentence in make(folder, spec, places, numbers, lateness):
-        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    _say(make(folder, spec, Places(hosts, port, metrics_port, days, durability), numbers, lateness))
 
 
 @peers.command("up")
@@ -103,17 +92,17 @@ def up(
 @peers.command("status")
 def status(
     folder: Path = typer.Argument(help="A run's folder, or one party's."),
-    json_: bool = typer.Option(False, "--json", help="As JSON, for programs."),
+    as_json: bool = typer.Option(False, "--json", help="As JSON, for programs."),
 ) -> None:
     """Where the learners are, as each last wrote to its own status file."""
     needs_extra()
     from gossamer.peers.status import read_statuses
 
     statuses = read_statuses(folder)
-    if json_:
+    if as_json:
         typer.echo(json.dumps(statuses))
-        return
-    Console().print(table_of(statuses))
+    else:
+        Console().print(table_of(statuses))
 
 
 @peers.command("collect")
@@ -127,20 +116,24 @@ def collect(
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
-    from gossamer.peers.collect import collect_outcomes
+    from gossamer.peers.outcome import collect_outcomes
 
     record = collect_outcomes(folder)
-    files = record.save(out)
-    console = Console()
-    for sentence in record.notes:
-        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    files, console = record.save(out), Console()
+    _say(record.notes)
     console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
+def _say(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        Console().print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
 def table_of(statuses: list[dict[str, Any]]) -> Table:
     """What the learners say of themselves, one a row."""
-    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    columns = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
+    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
     for one in statuses:
         errors = one.get("errors") or {}
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)

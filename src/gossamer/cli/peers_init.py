@@ -17,30 +17,11 @@ from gossamer.errors import GossamerError
 from gossamer.networks import Network
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import name_of
-from gossamer.peers.config import (
-    Config,
-    DataPlan,
-    ModelPlan,
-    Neighbour,
-    PartyPlan,
-    Plan,
-    PrivacyPlan,
-    RecordsPlan,
-    Run,
-)
+from gossamer.peers.config import Config, DataPlan, ModelPlan, Neighbour, PartyPlan, Plan, PrivacyPlan, RecordsPlan, Run
 from gossamer.peers.folders import make_folders
-from gossamer.spec import Spec
+from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_network
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE
-from gossamer.spec.languages import (
-    budgets,
-    class_names,
-    column_categories,
-    column_ranges,
-    names,
-    noise_schedule,
-    step_schedule,
-)
 from gossamer.streams.cells import read_cells
 
 STEPS = 1000
@@ -65,7 +46,7 @@ class Dealt(NamedTuple):
 
 
 def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) -> list[str]:
-    """Write the folders; what to say about them."""
+    """Write the folders; returns what to tell the user about them."""
     learners, per_round = spec.network.learners or 10, spec.data.per_round or 1
     network = build_network(spec, learners)
     records, dealt = _records(spec, learners)
@@ -75,7 +56,7 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     steps = spec.length.steps or shortest or STEPS
     hosts = _hosts(places, learners)
     own = spec.model.clip is not None or spec.data.csv or spec.data.target
-    step = step_schedule(spec.algorithm.step or OWN_STEP)
+    step = languages.step_schedule(spec.algorithm.step or OWN_STEP)
     gradient = spec.algorithm.gradient or ("latest" if spec.privacy.where == "source" else "history")
     try:
         run = msgspec.convert(
@@ -102,32 +83,26 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         for i in range(learners)
     ]
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
-    for config in configs:
-        _check(config, folder, network)
+    for i, config in enumerate(configs):  # what a learner would refuse at its start is refused now, and nothing written
+        plan = Plan(config, folder / name_of(i), network)
+        boundary_of(plan, plan.algorithm(), plan.model())
     make_folders(folder, network, configs, hosts, places.days, files)
     first = folder / name_of(0)
-    said = [
+    sentences = [
         f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
         f"start all here with: gossamer peers up {folder}",
         f"Or give each party its folder, to run with: gossamer peer run {first}",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if not dealt.rows:
-        said.append(f"Each party brings its records: {first / 'records.csv'} is followed as it grows.")
-    return said
-
-
-def _check(config: Config, folder: Path, network: Network) -> None:
-    """What a learner would refuse at its start is refused now, and nothing written."""
-    plan = Plan(config, folder / name_of(config.party.learner), network)
-    model = plan.model()
-    boundary_of(plan, plan.algorithm(), model, model.theta_size(plan.schema.columns))
+        sentences.append(f"Each party brings its records: {first / 'records.csv'} is followed as it grows.")
+    return sentences
 
 
 def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
     data = spec.data
-    classes, ranges = class_names(data.classes), column_ranges(data.range)
-    categories = {name: tuple(listed) for name, listed in column_categories(data.categories).items()}
+    classes, ranges = languages.class_names(data.classes), languages.column_ranges(data.range)
+    categories = {name: tuple(listed) for name, listed in languages.column_categories(data.categories).items()}
     if data.csv is None and data.target is None:
         if classes or ranges or categories:
             raise GossamerError("--classes, --range and --categories need --target: the column to predict.")
@@ -158,12 +133,11 @@ def _mushrooms(learners: int) -> tuple[RecordsPlan, Dealt]:
     categories = {name: tuple(np.unique(cells[:, k]).tolist()) for k, name in named}
     plan = RecordsPlan(target="class", classes=("e", "p"), categories=categories)
     size = len(cells) // learners
-    dealt = [cells[order[i * size : (i + 1) * size]].tolist() for i in range(learners)]
-    return plan, Dealt(NAMES, dealt)
+    return plan, Dealt(NAMES, [cells[order[i * size : (i + 1) * size]].tolist() for i in range(learners)])
 
 
 def _hosts(places: Places, learners: int) -> list[str]:
-    given = names([places.hosts]) if places.hosts else ["127.0.0.1"]
+    given = languages.names([places.hosts]) if places.hosts else ["127.0.0.1"]
     if len(given) not in (1, learners):
         raise GossamerError(f"--hosts {places.hosts}: {len(given)} for {learners} learners; give one, or one each.")
     return given * learners if len(given) == 1 else given
@@ -179,14 +153,13 @@ def _party(places: Places, i: int, hosts: list[str]) -> PartyPlan:
 def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
     plan = spec.privacy
     if plan.noise is not None:
-        scale = noise_schedule(plan.noise, 1)
+        scale = languages.noise_schedule(plan.noise, 1)
         if scale is None:
             return PrivacyPlan()
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
-    epsilon = budgets(plan.epsilon or "8", learners)[i]
-    return PrivacyPlan(
-        epsilon=epsilon, law=plan.law, where=plan.where, delta=DELTA if plan.delta is None else plan.delta
-    )
+    epsilon = languages.budgets(plan.epsilon or "8", learners)[i]
+    delta = DELTA if plan.delta is None else plan.delta
+    return PrivacyPlan(epsilon=epsilon, law=plan.law, where=plan.where, delta=delta)
 
 
 def _neighbours(network: Network, i: int, hosts: list[str], port: int) -> dict[str, Neighbour]:
@@ -203,7 +176,5 @@ def _bracketed(host: str) -> str:
 
 def _csv(header: Sequence[str], rows: list[list[str]]) -> str:
     text = io.StringIO()
-    out = csv_files.writer(text, lineterminator="\n")
-    out.writerow(header)
-    out.writerows(rows)
+    csv_files.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.live import Live
@@ -31,8 +30,7 @@ class Fleet:
 
     def _start(self, place: Path) -> None:
         command = [sys.executable, "-m", "gossamer", "peer", "run", str(place), "--quiet"]
-        errors = (place / "stderr.log").open("ab")
-        with errors:
+        with (place / "stderr.log").open("ab") as errors:
             self._running[place] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
             )
@@ -68,24 +66,18 @@ class Fleet:
 def watch_over(folder: Path, restarts: int) -> int:
     """Until all have ended, or ctrl-C; the exit code."""
     places, console = learners_in(folder), Console()
-    asked: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    asked: list[int] = []  # the signals that asked to stop
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda asking, _: asked.append(asking)) for number in both}
     for place in places:
         (place / "status.json").unlink(missing_ok=True)
     fleet = Fleet(places, restarts)
     try:
         with Live(table_of(read_statuses(folder)), console=console, refresh_per_second=4, transient=False) as live:
-            while fleet.look() and not asked:
+            while fleet.look() and not asked and not fleet.failed:
                 live.update(table_of(read_statuses(folder)))
-                if fleet.failed:
-                    break
                 time.sleep(0.25)
-            if asked or fleet.failed:
-                fleet.stop()
+            fleet.stop()
             live.update(table_of(read_statuses(folder)))
     finally:
         fleet.stop()

@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from gossamer.simulate import Progress, Record
 
 KEPT_EVERY = 600.0  # seconds
+COUNT = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
 LINE_EVERY = 5.0  # seconds between the lines of a log
 
 
@@ -42,15 +43,8 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
         interrupted = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]:>8}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[error]}"),
-        console=Console(stderr=True),
-    )
+    speed, score_so_far = TextColumn("{task.fields[speed]:>8}"), TextColumn("{task.fields[error]}")
+    bar = Bar(*COUNT, speed, TimeRemainingColumn(), score_so_far, console=Console(stderr=True))
     task = bar.add_task("rounds", total=None, speed="", error="")
     started: list[float] = []
     shown, kept = 0.0, time.monotonic()
@@ -86,22 +80,13 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
 def counted(what: str) -> Iterator[Callable[[int, int], None]]:
     """A callback (done, of) that shows how many runs are done, on a terminal or in a log; ctrl-C keeps those."""
     console = Console(stderr=True)
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task(f"{what}: runs", total=None)
     try:
-        with bar:
-            if console.is_terminal:
+        if console.is_terminal:
+            with Bar(*COUNT, TimeRemainingColumn(), console=console, transient=True) as bar:
+                task = bar.add_task(f"{what}: runs", total=None)
                 yield lambda done, of: bar.update(task, completed=done, total=of)
-            else:
-                yield _lines(what)
+        else:
+            yield _lines(what)
     except KeyboardInterrupt:
         typer.echo(f"Stopped; what is done is kept: give the same gossamer {what} again to go on.", err=True)
         raise typer.Exit(130) from None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.models import Model
+from gossamer.models import LinearModel
 from gossamer.peers.config import Plan
 from gossamer.privacy import Privacy, PrivateBoundary, Unproved, simulated
 from gossamer.privacy.unproved import claim_of
+from gossamer.schedules import decay
 from gossamer.setting import setting_for
 from gossamer.types import Array
 
@@ -24,13 +25,13 @@ class OwnRow:
         return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
 
 
-def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: Model, size: int) -> PrivateBoundary | Unproved:
+def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> PrivateBoundary | Unproved:
     """The party's boundary; refuses a budget that cannot be proved."""
-    run, mechanism, scale = plan.config.run, plan.mechanism(), plan.simulated()
+    run, privacy, mechanism = plan.config.run, plan.config.privacy, plan.mechanism()
     if mechanism is None:
+        scale = None if privacy.simulated is None else decay(*privacy.simulated)
         algorithm.notes(scale)
-        noise = None if scale is None else simulated(scale, plan.config.privacy.seed)
-        return Unproved(None if noise is None else OwnRow(noise, run.learners, plan.learner))
+        return Unproved(None if scale is None else OwnRow(simulated(scale, privacy.seed), run.learners, plan.learner))
     algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
     setting = setting_for(
         [plan.learner],
@@ -40,7 +41,7 @@ def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: Model, size: int) 
         plan.schema.table(),
         gradient=run.gradient,
         steps=run.steps,
-        size=size,
+        size=model.theta_size(plan.schema.columns),
         per_round=[run.per_round],
         read_once=True,
     )

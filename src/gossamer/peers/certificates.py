@@ -121,10 +121,8 @@ def check_pair(own: Pair) -> None:
 def make_authority(run: str, days: int = 365) -> Pair:
     """A new authority for one run."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(f"gossamer run {run}")
-    made = _builder(name, name, key.public_key(), days)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return Pair(_to_pem(key), made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    made = _builder(f"gossamer run {run}", None, key.public_key(), days)
+    return _sign(made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True), key, key)
 
 
 def issue_certificate(
@@ -140,16 +138,11 @@ def issue_certificate(
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
-    made = _builder(_name(name_of(i)), parent.subject, key.public_key(), days)
+    made = _builder(name_of(i), parent.subject, key.public_key(), days)
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-    return Pair(_to_pem(key), made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    return _sign(made.add_extension(x509.ExtendedKeyUsage(uses), critical=False), key, signer)
 
 
 def _host(host: str) -> x509.GeneralName:
@@ -160,13 +153,14 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    common: str, issuer: x509.Name | None, key: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    """A certificate to be signed by `issuer`, or by itself."""
+    subject, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]), datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
+        .issuer_name(issuer or subject)
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5 if days > 0 else 60 * 24 * 30))  # clocks differ
@@ -174,7 +168,7 @@ def _builder(
     )
 
 
-def _to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _sign(made: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> Pair:
+    pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    own = key.private_bytes(pem, kind, serialization.NoEncryption())
+    return Pair(own, made.sign(signer, hashes.SHA256()).public_bytes(pem))

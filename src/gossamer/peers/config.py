@@ -25,7 +25,6 @@ from gossamer.privacy import Mechanism
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import MECHANISMS
-from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_model
 from gossamer.spec.fields import check_names
@@ -125,14 +124,14 @@ class Plan:
     """A configuration with the folder that its paths start from, and what can be made of it."""
 
     def __init__(self, config: Config, folder: Path, network: Network | None = None) -> None:
-        self.config, self.folder = config, folder
+        self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
         self.network: Network = network or read_network(str(folder / run.graph), run.learners)
         for j in config.neighbours:
             if not j.isascii() or not j.isdecimal() or int(j) >= run.learners:
                 raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
-        if config.party.learner >= run.learners:
-            raise GossamerError(f"[party] learner = {config.party.learner}: expected 0 to {run.learners - 1}.")
+        if self.learner >= run.learners:
+            raise GossamerError(f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}.")
         law_named(config.privacy.law)
         if config.party.late > run.lateness:
             raise GossamerError(
@@ -146,13 +145,6 @@ class Plan:
         )
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
-
-    def path(self, name: str) -> Path:
-        return self.folder / name
-
-    @property
-    def learner(self) -> int:
-        return self.config.party.learner
 
     @property
     def own_settings(self) -> str:
@@ -192,10 +184,6 @@ class Plan:
         delta = plan.delta if law_named(plan.law).needs_delta else 0.0
         return MECHANISMS[plan.law].for_budget(plan.epsilon, delta, horizon=horizon, where=plan.where)
 
-    def simulated(self) -> Decay | None:
-        plan = self.config.privacy
-        return None if plan.simulated is None else decay(*plan.simulated)
-
 
 def read_config(path: str | Path) -> Plan:
     """The configuration in a file; a user's mistake gets one sentence."""
@@ -232,11 +220,11 @@ def _said(error: str) -> str:
     """msgspec's words with the place as TOML has it: `$.party.late` is [party] late."""
     what, _, where = error.partition(" - at `$.")
     table, _, name = where.rstrip("`").partition(".")
-    place = f"[{table}] {name}".strip() if where else ""
-    return f"{place}: {what[0].lower()}{what[1:]}" if place else what[0].lower() + what[1:]
+    place = f"[{table}] {name}".strip() + ": " if where else ""
+    return f"{place}{what[0].lower()}{what[1:]}"
 
 
-def written(config: Config) -> str:
+def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
     lines: list[str] = []
     for table in ("run", "model", "records", "party", "privacy", "data"):
@@ -257,10 +245,4 @@ def written(config: Config) -> str:
 
 def graph_json(network: Network) -> str:
     """A graph with both matrices, as a file that every party has."""
-    matrices: Mapping[str, Any] = {name: _dense(network, name) for name in ("R", "C")}
-    return json.dumps(matrices) + "\n"
-
-
-def _dense(network: Network, name: str) -> list[list[float]]:
-    rows: list[list[float]] = dense(getattr(network, name)).tolist()
-    return rows
+    return json.dumps({name: dense(getattr(network, name)).tolist() for name in ("R", "C")}) + "\n"

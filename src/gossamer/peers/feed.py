@@ -40,6 +40,7 @@ class Records:
             raise GossamerError(f"{path}: a Parquet file does not grow; follow a CSV or JSONL file.")
         self._path, self._format, self._schema = path, format_, schema
         self._per_round, self._follow = per_round, follow
+        self._names = [schema.target, *schema.features]
         self._rows: list[Array] = []
         self._labels: list[float] = []
         self._at, self._line, self._header = 0, 0, list[str]()
@@ -61,14 +62,15 @@ class Records:
         return not self._follow or len(self) >= (t + 1) * self._per_round
 
     def arrivals(self, t: int) -> Batch:
-        some = slice(t * self._per_round, (t + 1) * self._per_round)
-        rows = np.array(self._rows[some]).reshape(-1, self._schema.columns)
-        labels = np.array(self._labels[some])
+        rows, labels = self._some(slice(t * self._per_round, (t + 1) * self._per_round))
         return Batch(rows, labels, np.array([len(labels)]))
 
     def newest(self, most: int) -> tuple[Array, Array]:
         """Some of the newest records, for the owner's eyes."""
-        return np.array(self._rows[-most:]).reshape(-1, self._schema.columns), np.array(self._labels[-most:])
+        return self._some(slice(-most, None))
+
+    def _some(self, which: slice) -> tuple[Array, Array]:
+        return np.array(self._rows[which]).reshape(-1, self._schema.columns), np.array(self._labels[which])
 
     def read(self, t: int) -> str:
         upto = min((t + 1) * self._per_round, len(self))
@@ -81,7 +83,7 @@ class Records:
     def poll(self) -> None:
         """Take in what has come since."""
         if self._format == "parquet":
-            self._take(*_read_parquet(self._path, [self._schema.target, *self._schema.features]))
+            self._take(*_read_parquet(self._path, self._names))
             return
         try:
             with self._path.open("rb") as file:
@@ -111,24 +113,21 @@ class Records:
         numbered = lines_of(text, self._line)
         self._line += 1 + text.count("\n")
         if self._format == "jsonl":
-            names = [self._schema.target, *self._schema.features]
-            self._take(names, [k for k, _ in numbered], [self._object(k, line, names) for k, line in numbered])
+            self._take(self._names, [k for k, _ in numbered], [self._object(k, line) for k, line in numbered])
             return
-        if not self._header and numbered:
-            self._header = self._cells(*numbered.pop(0))
-        self._take(self._header, [k for k, _ in numbered], [self._cells(k, line) for k, line in numbered])
+        rows = [(k, cells_of(f"{self._path}, line {k}", line)) for k, line in numbered]
+        if not self._header and rows:
+            self._header = rows.pop(0)[1]
+        self._take(self._header, [k for k, _ in rows], [cells for _, cells in rows])
 
-    def _cells(self, k: int, line: str) -> list[str]:
-        return cells_of(f"{self._path}, line {k}", line)
-
-    def _object(self, k: int, line: str, names: Sequence[str]) -> list[str]:
+    def _object(self, k: int, line: str) -> list[str]:
         try:
             given = json.loads(line, parse_int=_parse_whole)
-            return [_to_text(given[name]) for name in names]
+            return [_to_text(given[name]) for name in self._names]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise GossamerError(
-                f"{self._path}, line {k}: expected an object with {', '.join(names)} ({error!r}); correct that line."
-            ) from None
+            names = ", ".join(self._names)
+            why = f"{self._path}, line {k}: expected an object with {names} ({error!r}); correct that line."
+            raise GossamerError(why) from None
 
     def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
         cells = Cells(self._path, header, lines, rows, REMEDY)

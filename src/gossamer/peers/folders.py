@@ -15,9 +15,8 @@ from pathlib import Path
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
-from gossamer.peers import certificates
-from gossamer.peers.certificates import name_of
-from gossamer.peers.config import Config, graph_json, written
+from gossamer.peers.certificates import issue_certificate, learner_of, make_authority, name_of
+from gossamer.peers.config import Config, graph_json, to_toml
 
 
 def make_folders(
@@ -32,19 +31,19 @@ def make_folders(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GossamerError(f"{folder} exists already: give a new folder.")
     run = configs[0].run
-    signer = certificates.make_authority(run.id, days)
+    signer = make_authority(run.id, days)
     _write(folder / "authority" / "key.pem", signer.key, private=True)
     _write(folder / "authority" / "certificate.pem", signer.certificate)
     for i, config in enumerate(configs):
         place = folder / name_of(i)
-        own = certificates.issue_certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days)
+        own = issue_certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days)
         _write(place / "key.pem", own.key, private=True)
         _write(place / "certificate.pem", own.certificate)
         _write(place / "authority.pem", signer.certificate)
         _write(place / "graph.json", graph_json(network).encode())
         if i in records:
             _write(place / config.data.path, records[i].encode(), private=True)
-        _write(place / "party.toml", written(config).encode())
+        _write(place / "party.toml", to_toml(config).encode())
     for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
         os.chmod(place, 0o700)
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
@@ -53,10 +52,10 @@ def make_folders(
 
 def learners_in(folder: Path) -> list[Path]:
     """The parties' folders of a run, in the order of their numbers."""
-    places = [place for place in folder.glob("learner-*") if certificates.learner_of(place.name) is not None]
+    places = [place for place in folder.glob("learner-*") if learner_of(place.name) is not None]
     if not places:
         raise GossamerError(f"no learners in {folder}: give a folder that 'gossamer peers init' has made.")
-    return sorted(places, key=lambda place: certificates.learner_of(place.name) or 0)
+    return sorted(places, key=lambda place: learner_of(place.name) or 0)
 
 
 def _write(path: Path, content: bytes, private: bool = False) -> None:

@@ -95,6 +95,7 @@ class Journal:
 
     def _open(self, run: str, learner: int, fingerprint: str) -> None:
         """Take the file for this process, and begin its next epoch."""
+        settings = {"run": run, "learner": str(learner), "fingerprint": fingerprint}
         self._db.execute("pragma locking_mode=exclusive")
         self._db.execute("pragma journal_mode=wal")
         self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
@@ -106,9 +107,15 @@ class Journal:
                 self._db.execute(statement)
             self._db.execute("insert into about values ('epoch', '0')")
         if not self._db.execute("select 1 from rounds").fetchone():  # nothing was ever sent: it can be anybody's
-            about = {"run": run, "learner": str(learner), "fingerprint": fingerprint}
-            self._db.executemany("insert or replace into about values (?, ?)", about.items())
-        self._refuse_other_settings(run, learner, fingerprint)
+            self._db.executemany("insert or replace into about values (?, ?)", settings.items())
+        for name, wanted in settings.items():
+            stored = self._setting(name)
+            if stored != wanted:
+                raise GossamerError(
+                    f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
+                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε, "
+                    "nor, with a budget, to a release that books rounds otherwise."
+                )
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
@@ -156,25 +163,15 @@ class Journal:
             f"journal {self.path} is damaged ({why}): join a new run; an older copy would release states twice."
         )
 
-    def _refuse_other_settings(self, run: str, learner: int, fingerprint: str) -> None:
-        for name, wanted in (("run", run), ("learner", str(learner)), ("fingerprint", fingerprint)):
-            stored = self._setting(name)
-            if stored != wanted:
-                raise GossamerError(
-                    f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
-                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε, "
-                    "nor, with a budget, to a release that books rounds otherwise."
-                )
-
     def commit(
         self, now: Snapshot, messages: Mapping[str, bytes], used: int = 0, late: tuple[tuple[int, int], ...] = ()
     ) -> None:
         """Round `now.round`, all of it or nothing, once; messages of rounds before `used` are needed no more."""
-        vectors: list[tuple[str, Any]] = [("state." + name, value) for name, value in now.state.items()]
-        vectors += [("gradient", now.gradient), *(("sent." + name, data) for name, data in messages.items())]
-        tag, slot = secrets.token_bytes(TAG), now.round % self._slots
-        arrays = [(name, np.ascontiguousarray(_to_stored(value))) for name, value in vectors]
+        own = {"state." + name: value for name, value in now.state.items()} | {"gradient": now.gradient}
+        arrays = [(name, np.ascontiguousarray(value, dtype="<f8")) for name, value in own.items()]
+        arrays += [("sent." + name, np.frombuffer(data, np.uint8)) for name, data in messages.items()]
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
+        tag, slot = secrets.token_bytes(TAG), now.round % self._slots
         about = _About(listed, _checksum(messages.values()), used, now.charged, dict(now.heard), now.read)
         try:
             if not self._newest < now.round < self._needed + self._slots:
@@ -233,8 +230,8 @@ class Journal:
         if row is None:
             return None
         about, vectors = self._read(*row)
-        state = {n.removeprefix("state."): _from_stored(v) for n, v in vectors.items() if n.startswith("state.")}
-        return Snapshot(row[0], state, _from_stored(vectors["gradient"]), about.charged, about.heard, about.read)
+        state = {n.removeprefix("state."): v.astype(float) for n, v in vectors.items() if n.startswith("state.")}
+        return Snapshot(row[0], state, vectors["gradient"].astype(float), about.charged, about.heard, about.read)
 
     def messages(self) -> dict[int, dict[str, bytes]]:
         """Everything that may have to be sent again, by round and channel."""
@@ -248,8 +245,7 @@ class Journal:
         return messages
 
     def _newest_row(self) -> Any:
-        query = "select round, slot, tag, about from rounds order by round desc limit 1"
-        return self._db.execute(query).fetchone()
+        return self._db.execute("select round, slot, tag, about from rounds order by round desc limit 1").fetchone()
 
     def late(self) -> list[tuple[int, int]]:
         """(round, sender) of every message that the learner went on without."""
@@ -258,8 +254,7 @@ class Journal:
     def _read(self, round_: int, slot: int, tag: bytes, about: bytes) -> tuple[_About, dict[str, Any]]:
         try:
             known = msgspec.msgpack.decode(about, type=_About)
-            size = sum(nbytes for *_, nbytes in known.vectors)
-            whole = HEAD.size + size + TAG
+            whole = HEAD.size + sum(nbytes for *_, nbytes in known.vectors) + TAG
             raw = os.pread(self._file(slot), whole, 0)
             while len(raw) < whole and (more := os.pread(self._file(slot), 1 << 30, len(raw))):
                 raw += more
@@ -291,15 +286,3 @@ def _checksum(messages: Iterable[Any]) -> int:
         words, rest = whole[: len(whole) // 4 * 4].view("<u4"), whole[len(whole) // 4 * 4 :]
         total += int(words.sum(dtype=np.uint64)) + int(rest.sum(dtype=np.uint64))
     return total % 2**63
-
-
-def _to_stored(value: Any) -> Any:
-    """Arrays as little-endian numbers, messages as the bytes that they are."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return np.frombuffer(value, np.uint8)
-    return np.asarray(value, dtype="<f8")
-
-
-def _from_stored(stored: Any) -> Array:
-    array: Array = stored.astype(float)
-    return array

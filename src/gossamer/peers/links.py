@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 
 from gossamer.errors import GossamerError
-from gossamer.peers.logs import is_worth_saying, log
+from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.transport import Arrived, Transport, Wiring
 from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, pack
 
@@ -100,13 +100,11 @@ class Links(Transport):
 
     async def start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
-        trusted = self._identities.trusted
-        credentials = grpc.ssl_server_credentials([tuple(self._own)], trusted, require_client_auth=True)
+        own, trusted = [tuple(self._own)], self._identities.trusted
+        credentials = grpc.ssl_server_credentials(own, trusted, require_client_auth=True)
         self._server = grpc.aio.server(options=OPTIONS)
-        handler = grpc.stream_stream_rpc_method_handler(self._dialled)
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("gossamer.Link", {"Open": handler}),)
-        )
+        handlers = {"Open": grpc.stream_stream_rpc_method_handler(self._dialled)}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("gossamer.Link", handlers),))
         try:
             self.port = self._server.add_secure_port(self._listen, credentials)
         except RuntimeError:
@@ -154,11 +152,7 @@ class Links(Transport):
             self._failure.set_exception(error)
 
     def _complain(self, event: str, edge: str, why: str) -> None:
-        """Log it the first time since the edge was open, the second, the fourth, …: nobody fills a disk by calling."""
-        self._complaints[edge] += 1
-        times = self._complaints[edge]
-        if is_worth_saying(times):
-            log.warning(event, extra={"edge": edge, "why": why, "times": times})
+        warn_rarely(self._complaints, edge, event, {"edge": edge, "why": why})
 
     async def _keep_open(self, j: int) -> None:
         wait = FIRST_WAIT

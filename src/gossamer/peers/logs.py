@@ -9,7 +9,10 @@ import json
 import logging
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from gossamer.errors import GossamerError
 
@@ -60,6 +63,9 @@ def stop_logging() -> None:
     log.handlers = []
 
 
-def is_worth_saying(times: int) -> bool:
-    """The first time, the second, the fourth, …: nobody fills a disk with what is said about him."""
-    return times & (times - 1) == 0
+def warn_rarely(counts: Counter[Any], key: Any, event: str, about: Mapping[str, Any]) -> None:
+    """Count it, and log the first time, the second, the fourth, …: nobody fills a disk with what is said about him."""
+    counts[key] += 1
+    times = counts[key]
+    if times & (times - 1) == 0:
+        log.warning(event, extra={**about, "times": times})

@@ -8,88 +8,66 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.node import Node
 from gossamer.peers.status import Status
 from gossamer.peers.transport import Transport
 
-Samples = Mapping[tuple[tuple[str, str], ...], float]  # {((label, its value), …): number}
+Labels = tuple[tuple[str, str], ...]  # ((label, its value), …)
 
 
 class Metric(NamedTuple):
     name: str
-    kind: Literal["gauge", "counter"]
     help: str
-    samples: Samples
+    samples: float | Mapping[Labels, float]
+
+    def lines(self) -> list[str]:
+        """Prometheus's text format; what is counted up has a name that says so."""
+        kind = "counter" if self.name.endswith("_total") else "gauge"
+        lines = [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} {kind}"]
+        samples = self.samples if isinstance(self.samples, Mapping) else {(): self.samples}
+        for labels, value in samples.items():
+            inner = ",".join(f"{key}={json.dumps(text)}" for key, text in labels)
+            number = "+Inf" if value == float("inf") else repr(float(value))
+            lines.append(f"{self.name}{{{inner}}} {number}" if inner else f"{self.name} {number}")
+        return lines
 
 
 def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     """What a learner shows at this moment."""
-    return write_exposition([*_progress(status, node, transport), *_budget(status), *_own_errors(status)])
-
-
-def _progress(status: Status, node: Node, transport: Transport) -> list[Metric]:
-    party = node.party
-    refused: Samples = {(("learner", str(j)), ("reason", reason)): n for (j, reason), n in node.refused.items()}
-    late = len(status.journal.late())
-    return [
-        Metric("gossamer_round", "gauge", "Rounds committed.", _one(party.round)),
-        Metric("gossamer_steps", "gauge", "Rounds of the run.", _one(party.steps)),
-        Metric("gossamer_life", "gauge", "How often this journal was opened.", _one(status.journal.epoch)),
-        Metric("gossamer_sent_bytes_total", "counter", "Bytes handed to links.", _one(node.sent)),
-        Metric("gossamer_received_bytes_total", "counter", "Bytes that arrived.", _one(node.received)),
-        Metric("gossamer_resends_total", "counter", "Times that unused rounds were sent again.", _one(node.resends)),
-        Metric("gossamer_waiting_seconds", "gauge", "Seconds since the last round.", _one(round(node.waiting, 3))),
+    party, spent = node.party, status.budget()
+    awaited: dict[Labels, float] = {(("learner", str(j)),): 1 for j in party.awaited()}
+    refused: dict[Labels, float] = {
+        (("learner", str(j)), ("reason", reason)): times for (j, reason), times in node.refused.items()
+    }
+    dials: dict[Labels, float] = {(("learner", str(j)),): times for j, times in transport.dials.items()}
+    shown = [
+        Metric("gossamer_round", "Rounds committed.", party.round),
+        Metric("gossamer_steps", "Rounds of the run.", party.steps),
+        Metric("gossamer_life", "How often this journal was opened.", status.journal.epoch),
+        Metric("gossamer_sent_bytes_total", "Bytes handed to links.", node.sent),
+        Metric("gossamer_received_bytes_total", "Bytes that arrived.", node.received),
+        Metric("gossamer_resends_total", "Times that unused rounds were sent again.", node.resends),
+        Metric("gossamer_waiting_seconds", "Seconds since the last round.", round(node.waiting, 3)),
+        Metric("gossamer_waits_for", "Neighbours that this learner waits for.", awaited),
         Metric(
-            "gossamer_waits_for", "gauge", "Neighbours that this learner waits for.",
-            _by_learner(dict.fromkeys(party.awaited(), 1)),
+            "gossamer_late_rounds_total", "Rounds that went without a neighbour's message.", len(status.journal.late())
         ),
-        Metric("gossamer_late_rounds_total", "counter", "Rounds that went without a neighbour's message.", _one(late)),
-        Metric("gossamer_refused_total", "counter", "Frames that were refused.", refused),
-        Metric("gossamer_dials_total", "counter", "Times that a link was dialled.", _by_learner(transport.dials)),
-    ]  # fmt: skip
-
-
-def _budget(status: Status) -> list[Metric]:
-    spent = status.budget()
-    if spent is None:
-        return []
-    whole = float(status.plan.config.privacy.epsilon or 0.0)
-    return [
-        Metric("gossamer_epsilon_spent", "gauge", "Privacy budget spent so far.", _one(spent[0])),
-        Metric("gossamer_epsilon_budget", "gauge", "Privacy budget in all.", _one(whole)),
+        Metric("gossamer_refused_total", "Frames that were refused.", refused),
+        Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
     ]
-
-
-def _own_errors(status: Status) -> list[Metric]:
-    if not status.plan.config.party.show_errors:
-        return []
-    warning = "On own records, NOT noised: the owner chose to show it."
-    labels = {name: name.lower().replace("²", "2").replace(" ", "_") for name in status.errors}
-    return [Metric(f"gossamer_own_{labels[name]}", "gauge", warning, _one(v)) for name, v in status.errors.items()]
-
-
-def _one(value: float) -> Samples:
-    return {(): value}
-
-
-def _by_learner(values: Mapping[int, float]) -> Samples:
-    return {(("learner", str(j)),): value for j, value in values.items()}
-
-
-def write_exposition(metrics: Iterable[Metric]) -> str:
-    """Prometheus's text format."""
-    lines = []
-    for name, kind, help_, samples in metrics:
-        lines += [f"# HELP {name} {help_}", f"# TYPE {name} {kind}"]
-        for labels, value in samples.items():
-            inner = ",".join(f"{key}={json.dumps(text)}" for key, text in labels)
-            number = "+Inf" if value == float("inf") else repr(float(value))
-            lines.append(f"{name}{{{inner}}} {number}" if inner else f"{name} {number}")
-    return "\n".join(lines) + "\n"
+    if spent is not None:
+        whole = float(status.plan.config.privacy.epsilon or 0.0)
+        shown.append(Metric("gossamer_epsilon_spent", "Privacy budget spent so far.", spent[0]))
+        shown.append(Metric("gossamer_epsilon_budget", "Privacy budget in all.", whole))
+    if status.plan.config.party.show_errors:
+        warning = "On own records, NOT noised: the owner chose to show it."
+        for name, error in status.errors.items():
+            shown.append(Metric(f"gossamer_own_{name.lower().replace('²', '2').replace(' ', '_')}", warning, error))
+    return "\n".join(line for metric in shown for line in metric.lines()) + "\n"
 
 
 class Endpoint:
@@ -117,15 +95,13 @@ class Endpoint:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(5):
-                head = await reader.readuntil(b"\r\n\r\n")
-            asked = head.split(b"\r\n")[0].split(b" ")[:2] == [b"GET", b"/metrics"]
+                request = await reader.readuntil(b"\r\n\r\n")
+            asked = request.split(b"\r\n")[0].split(b" ")[:2] == [b"GET", b"/metrics"]
             status, body = ("200 OK", self._text()) if asked else ("404 Not Found", "only GET /metrics is here\n")
             kind = "text/plain; version=0.0.4; charset=utf-8" if asked else "text/plain; charset=utf-8"
             data = body.encode()
-            top = (
-                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
-            )
-            writer.write(top.encode() + data)
+            head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "Connection: close"]
+            writer.write("\r\n".join([*head, "", ""]).encode() + data)
             await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             pass

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable
 
 from gossamer.errors import GossamerError
-from gossamer.peers.logs import is_worth_saying, log
+from gossamer.peers import wire
+from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
-from gossamer.peers.wire import (
-    Ack,
-    Assembly,
-    Done,
-    Frame,
-    Hello,
-    Part,
-    Refusal,
-    RefusedError,
-    count_parts,
-    pack,
-    split_frames,
-    unpack,
-)
+from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
 SAY = 2.0  # seconds of waiting, after which the log says for whom, and again whenever the time has doubled
-DONE = pack(Frame(Done()))
 OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
+
+
+@functools.lru_cache(maxsize=256)
+def pack_once(header: Header) -> bytes:
+    """A frame without payload: always the same object, so that a transport can tell what waits already."""
+    return wire.pack(Frame(header))
 
 
 class Node:
     """Drives one party. `hook` is called at named moments, where tests end the process."""
 
     def __init__(
-        self,
-        party: Party,
-        transport: Transport,
-        run: str,
-        epoch: int,
-        hook: Hook | None = None,
-        *,
-        patience: float = 10.0,
+        self, party: Party, transport: Transport, run: str, epoch: int, hook: Hook | None = None, patience: float = 10.0
     ) -> None:
         self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
@@ -53,7 +40,6 @@ class Node:
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()  # when a round was last taken, and last sent again
         self._say_after = SAY
-        self._packed_hello = self._packed_ack = (-1, b"")  # of a round
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
@@ -76,16 +62,7 @@ class Node:
     def hello(self) -> bytes:
         """What either side says first on a link."""
         party = self.party
-        if self._packed_hello[0] != party.round:
-            hello = Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype)
-            self._packed_hello = (party.round, pack(Frame(hello)))
-        return self._packed_hello[1]
-
-    def _ack(self, round_: int) -> bytes:
-        """The acknowledgement of a round: always the same object, so that a transport can tell what waits already."""
-        if self._packed_ack[0] != round_:
-            self._packed_ack = (round_, pack(Frame(Ack(round_))))
-        return self._packed_ack[1]
+        return pack_once(Hello(self._run, party.i, self._epoch, party.round, party.size, party.dtype))
 
     def greet(self) -> None:
         """Say hello to every neighbour, and send again what it may not have used."""
@@ -107,7 +84,7 @@ class Node:
         for frame in self.party.outgoing(to, since):
             self._send(to, frame)
         if self.done:
-            self._send(to, DONE)
+            self._send(to, pack_once(Done()))
 
     def _send(self, to: int, data: bytes) -> None:
         self.sent += len(data)
@@ -121,22 +98,17 @@ class Node:
         """Use what arrived, and go on as far as that allows; the last refusal, or None where nothing was refused."""
         self.received += len(arrived.data)
         refusal = None
-        for data in split_frames(arrived.data):
+        for data in wire.split_frames(arrived.data):
             try:
-                self._take(arrived, unpack(data))
+                self._take(arrived, wire.unpack(data))
             except RefusedError as refused:
-                self.refused[arrived.sender, refused.reason] += 1
-                self._log_refused(arrived, refused)
                 refusal = refused
+                here, sender = self.party.i, arrived.sender
+                edge = f"{here} → {sender}" if arrived.answer else f"{sender} → {here}"
+                about = {"edge": edge, "reason": refused.reason, "why": str(refused)}
+                warn_rarely(self.refused, (sender, refused.reason), "refused", about)
         self.go_on()
         return refusal
-
-    def _log_refused(self, arrived: Arrived, refused: RefusedError) -> None:
-        times, here = self.refused[arrived.sender, refused.reason], self.party.i
-        if is_worth_saying(times):
-            edge = f"{here} → {arrived.sender}" if arrived.answer else f"{arrived.sender} → {here}"
-            about = {"edge": edge, "reason": refused.reason, "why": str(refused), "times": times}
-            log.warning("refused", extra=about)
 
     def go_on(self) -> None:
         """Take as many rounds as can be taken with what is there."""
@@ -151,7 +123,7 @@ class Node:
             self.resend(since=party.round)
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
                 for j in party.hears:
-                    self._reply(j, self._ack(used))
+                    self._reply(j, pack_once(Ack(used)))
 
     def tick(self) -> None:
         """From time to time: records may have come, somebody may have been waited for long enough."""
@@ -188,7 +160,11 @@ class Node:
         elif isinstance(header, Part):
             self._part(sender, header, frame.payload)
         elif isinstance(header, Ack):
-            self._acked(sender, header.round)
+            before = self.done
+            self.party.acknowledged(sender, header.round)
+            if self.done and not before:
+                for j in self.party.tells:
+                    self._send(j, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)
 
@@ -207,7 +183,7 @@ class Node:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
             say = self._send if answer else self._reply
-            say(sender, pack(Frame(Refusal(refused.reason, str(refused)))))
+            say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
         self._welcome.add(sender)
         self._left.discard(sender)
@@ -215,22 +191,15 @@ class Node:
             self._send(sender, self.hello)
             self.send_all(sender)
 
-    def _acked(self, sender: int, round_: int) -> None:
-        before = self.done
-        self.party.acknowledged(sender, round_)
-        if self.done and not before:
-            for j in self.party.tells:
-                self._send(j, DONE)
-
     def _part(self, sender: int, part: Part, payload: bytes | memoryview) -> None:
         party = self.party
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._reply(sender, self._ack(party.round - 1))  # it was used; the ack was lost, or is to come
+            self._reply(sender, pack_once(Ack(party.round - 1)))  # it was used; the ack was lost, or is to come
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
-        if part.parts == count_parts(length, party.dtype) == 1 and part.part == 0:
+        if part.parts == wire.count_parts(length, party.dtype) == 1 and part.part == 0:
             party.receive(sender, part.round, part.channel, payload)  # whole as it came: nothing is copied
             return
         if part.part == 0:

@@ -1,10 +1,14 @@
-"""What a learner leaves at its end: outcome.npz, which may be handed on, and own-model.npy, which may not."""
+"""What a learner leaves at its end: outcome.npz, which may be handed on, and own-model.npy, which may not.
+
+Whoever has all learners' folders, or got their outcomes, makes one run record of them.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,25 +16,27 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.peers.config import Plan
+from gossamer.peers.config import Plan, read_config
+from gossamer.peers.folders import learners_in
 from gossamer.peers.party import Party
 from gossamer.peers.status import Status
 from gossamer.privacy import PrivateBoundary, Unproved
+from gossamer.privacy.boundary import budgets
+from gossamer.run_record import LEARNER, Record, mean_row
 from gossamer.types import Array
+from gossamer.version import __version__
 
-NAME = "outcome.npz"
+OUTCOME = "outcome.npz"
 OWN = "the learner's own parameters"
 SENT = "the parameters as last sent, with their noise: only messages are private"
 
 
+About = dict[str, Any]  # learner, round, run, theta (which parameters these are), claim, epsilon, late, columns
+
+
 class Outcome(NamedTuple):
     theta: Array  # (1, n)
-    about: dict[str, Any]  # learner, round, run, theta (which parameters these are), claim, epsilon, late
-
-
-def forget_outcome(plan: Plan) -> None:
-    """Of an earlier end, when the learner starts again: this one is not over."""
-    plan.path(NAME).unlink(missing_ok=True)
+    about: About
 
 
 def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved, status: Status) -> None:
@@ -48,18 +54,78 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     }  # fmt: skip
     buffer = io.BytesIO()
     np.savez(buffer, theta=theta, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8))
-    replace_file(plan.path(NAME), buffer.getvalue())
+    replace_file(plan.folder / OUTCOME, buffer.getvalue())
     own = io.BytesIO()
     np.save(own, party.state.theta)
-    replace_file(plan.path("own-model.npy"), own.getvalue())
+    replace_file(plan.folder / "own-model.npy", own.getvalue())
 
 
 def read_outcome(place: Path) -> Outcome | None:
     """The outcome in a party's folder; None where its learner has not ended."""
     try:
-        with np.load(place / NAME, allow_pickle=False) as stored:
+        with np.load(place / OUTCOME, allow_pickle=False) as stored:
             return Outcome(stored["theta"], json.loads(stored["about"].tobytes()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise GossamerError(f"{place / NAME} cannot be read ({error}): let the learner end again.") from None
+        raise GossamerError(f"{place / OUTCOME} cannot be read ({error}): let the learner end again.") from None
+
+
+def collect_outcomes(folder: Path) -> Record:
+    """The merged run record of a run whose learners have all ended."""
+    places = learners_in(folder)
+    read = {place.name: read_outcome(place) for place in places}
+    missing = [name for name, outcome in read.items() if outcome is None]
+    if missing:
+        raise GossamerError(f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end.")
+    outcomes = [outcome for outcome in read.values() if outcome is not None]
+    abouts = [outcome.about for outcome in outcomes]
+    if len({about["run"] for about in abouts}) > 1:
+        raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
+    plan = read_config(places[0])
+    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts}
+    if absent:
+        listed = ", ".join(map(str, sorted(absent)))
+        raise GossamerError(f"learners {listed} are missing in {folder}: bring theirs, too.")
+    theta = np.concatenate([outcome.theta for outcome in outcomes])
+    t, epsilons = min(about["round"] for about in abouts), [about["epsilon"] for about in abouts]
+    learners = np.recarray(len(theta), dtype=LEARNER)
+    learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
+    learners.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
+    return Record(
+        t=t,
+        state={"theta": theta},
+        history=mean_row(t, learners),
+        learners=learners,
+        optimum=np.full(theta.shape[1], np.nan),
+        config=_config(plan, abouts),
+        notes=tuple(_notes(abouts)),
+        claim="; ".join(sorted({about["claim"] for about in abouts})),
+        epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
+    )
+
+
+def _notes(abouts: Sequence[About]) -> list[str]:
+    """What a reader must know: whose parameters carry noise, who went without messages, who stopped early."""
+    noisy = sum(about["theta"] == SENT for about in abouts)
+    notes = [f"{noisy} learners: {SENT}."] if noisy else []
+    for about in abouts:
+        if about["late"]:
+            (first, sender), messages = about["late"][0], f"{len(about['late'])} messages"
+            which = f"{messages}, the first of learner {sender} in round {first}"
+            notes.append(f"Learner {about['learner']} went on without {which}.")
+    rounds = [about["round"] for about in abouts]
+    if len(set(rounds)) > 1:
+        notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
+    return notes
+
+
+def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
+    run, model = plan.config.run, plan.model()
+    return {
+        "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
+        "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
+        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns")},
+        "model": str(model), "score": model.score, "run": plan.run_name,
+        "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
+    }  # fmt: skip

@@ -41,12 +41,10 @@ class Feed(Protocol):
 
     def here(self, t: int) -> bool:
         """Whether round t's records have come."""
-        ...
 
     def arrivals(self, t: int) -> Batch: ...
     def read(self, t: int) -> str:
         """What of the records is behind a learner that has used round t's, to be compared after a restart."""
-        ...
 
 
 class Expected(NamedTuple):
@@ -99,9 +97,8 @@ class Party:
         self._public = PublicValues(algorithm, network)
         self._weights: dict[Matrix, dict[int, float]] = {over: _row(network, over, i) for over in algorithm.mixes}
         self.hears = sorted({j for row in self._weights.values() for j in row})
-        self._tells: dict[Matrix, list[int]] = {
-            over: [j for j in range(network.m) if i in _row(network, over, j)] for over in algorithm.mixes
-        }
+        everybody = range(network.m)
+        self._tells = {over: [j for j in everybody if i in _row(network, over, j)] for over in algorithm.mixes}
         self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
         self.window, self._late, self._lateness = window_of(size, dtype), late, lateness
         self._got: dict[int, dict[Expected, Payload]] = {}  # by round
@@ -177,8 +174,8 @@ class Party:
     def expected(self, t: int) -> frozenset[Expected]:
         """All vectors that have to come before round t is complete."""
         if t not in self._expected:
-            vectors = {Expected(j, c) for c, over in self._channels(t).items() for j in self._weights[over]}
-            self._expected[t] = frozenset(vectors)
+            channels = self._channels(t)
+            self._expected[t] = frozenset(Expected(j, c) for c, over in channels.items() for j in self._weights[over])
         return self._expected[t]
 
     def last_sent(self) -> dict[str, Array]:
@@ -210,14 +207,11 @@ class Party:
             raise RefusedError(
                 "unexpected", f"learner {sender} sent {channel!r} in round {t}, which is not expected of it."
             )
-        return self._width(t, channel)
-
-    def _width(self, t: int, channel: str) -> int:
         return self._public.width(t, channel) or self.size
 
     def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
         """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
-        size = self._width(t, channel)
+        size = self._public.width(t, channel) or self.size
         if len(payload) != size * DTYPES[self.dtype].itemsize:
             raise RefusedError(
                 "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
@@ -239,10 +233,8 @@ class Party:
 
     def slow(self) -> list[int]:
         """Listeners that have not used what they must have before this learner goes on."""
-        return [j for j, used in self._acked.items() if used < self.round - self._window_to(j)]
-
-    def _window_to(self, listener: int) -> int:
-        return self.window + (self._late if listener in self._excused else 0)
+        oldest = {j: self.round - self.window - (self._late if j in self._excused else 0) for j in self._acked}
+        return [j for j, used in self._acked.items() if used < oldest[j]]
 
     def awaited(self) -> list[int]:
         """The neighbours that keep this learner from going on, or from being done."""
@@ -253,8 +245,7 @@ class Party:
     @property
     def starved(self) -> bool:
         """Whether only its own records keep this learner from going on."""
-        more = self.round + 1 < self.steps
-        return more and not self.awaited() and not self.feed.here(self.round + 1)
+        return self.round + 1 < self.steps and not self.awaited() and not self.feed.here(self.round + 1)
 
     def excuse(self, neighbour: int) -> None:
         """A neighbour that was waited for long enough: go on without it, for `late` rounds in a row at most."""
@@ -262,14 +253,14 @@ class Party:
             self._excused.add(neighbour)
 
     def _absent(self) -> list[Expected]:
-        """What is missing and cannot be replaced."""
-        return [one for one in self.missing() if not self._replaceable(one)]
-
-    def _replaceable(self, one: Expected) -> bool:
-        if one.sender not in self._excused:
-            return False
-        public = self._public.width(self.round, one.channel) is not None
-        return public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
+        """What is missing and cannot be replaced: by the graph's value, or by an excused neighbour's last message."""
+        absent = []
+        for one in self.missing():
+            public = self._public.width(self.round, one.channel) is not None
+            known = public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
+            if one.sender not in self._excused or not known:
+                absent.append(one)
+        return absent
 
     @property
     def ready(self) -> bool:
@@ -295,7 +286,7 @@ class Party:
         absent = {one.sender for one in self.expected(t) if one not in have}
         got: dict[str, Array] = {}
         for channel, over in self._channels(t).items():
-            total = np.zeros((1, self._width(t, channel)))
+            total = np.zeros((1, self._public.width(t, channel) or self.size))
             for j, weight in self._weights[over].items():
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
             got[channel] = total
@@ -366,6 +357,5 @@ def _frame(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:
     """Whom learner i hears over a matrix's links, and with which weight."""
-    off = network.off_diagonal(over)
-    row = dense(off[[i]]).ravel()
+    row = dense(network.off_diagonal(over)[[i]]).ravel()
     return {int(j): float(row[j]) for j in np.flatnonzero(row)}

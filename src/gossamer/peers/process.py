@@ -25,7 +25,7 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
-from gossamer.peers.outcome import forget_outcome, write_outcome
+from gossamer.peers.outcome import OUTCOME, write_outcome
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
@@ -54,12 +54,12 @@ class LearnerProcess:
         self.size = self.model.theta_size(plan.schema.columns)
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
-        self.boundary = boundary_of(plan, self.algorithm, self.model, self.size)
-        self.identities = self._identities()
-        kept = rounds_kept(self.size, run.numbers, run.lateness)
-        self.journal = Journal(
-            plan.path(party.journal), plan.run_name, plan.learner, plan.own_settings, party.durability, kept
-        )
+        self.boundary = boundary_of(plan, self.algorithm, self.model)
+        brought = {int(j): neighbour.certificate for j, neighbour in plan.config.neighbours.items()}
+        pinned = {j: _read(plan, certificate) for j, certificate in brought.items() if certificate is not None}
+        self.identities = Identities(_read(plan, party.authority), pinned)
+        path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
+        self.journal = Journal(path, plan.run_name, plan.learner, plan.own_settings, party.durability, kept)
         try:  # only now: a second process must not touch the records of the first
             self.feed = self._records()
             self._check_rounds()
@@ -71,10 +71,10 @@ class LearnerProcess:
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
         if data.path != "-":
-            return Records(self.plan.path(data.path), data.format, schema, per_round, data.follow)
+            return Records(self.plan.folder / data.path, data.format, schema, per_round, data.follow)
         if data.format == "parquet":
             raise GossamerError("[data] path = '-' with format = 'parquet': standard input brings CSV or JSONL.")
-        spool = self.plan.path(f"records.{data.format}")
+        spool = self.plan.folder / f"records.{data.format}"
         self._spool = Spool(sys.stdin.buffer, spool, data.format, self.plan.config.party.durability == "power")
         return Records(spool, data.format, schema, per_round, follow=True)
 
@@ -83,23 +83,14 @@ class LearnerProcess:
         run, rounds = self.plan.config.run, self.feed.rounds
         if rounds is None or rounds >= run.steps:
             return
-        learner, records = self.plan.learner, len(self.feed)
+        learner, records, remedy = self.plan.learner, len(self.feed), ("bring more, or follow a file that grows",)
         if isinstance(self.boundary, PrivateBoundary):
-            remedy = ("bring more, or follow a file that grows",)
             refuse_short_rounds(learner, records, run.per_round, run.steps, remedy)
         if run.gradient == "latest":
             raise GossamerError(
                 f"learner {learner} has {records} records for {run.steps} rounds of {run.per_round}, and gradient = "
                 "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
-
-    def _identities(self) -> Identities:
-        pinned = {
-            int(j): _read(self.plan, neighbour.certificate)
-            for j, neighbour in self.plan.config.neighbours.items()
-            if neighbour.certificate is not None
-        }
-        return Identities(_read(self.plan, self.plan.config.party.authority), pinned)
 
     async def run(self) -> int:
         """Until all is done; the exit code."""
@@ -109,7 +100,7 @@ class LearnerProcess:
         if not await self._first_records(stop):
             return 0
         party = self._party()
-        forget_outcome(self.plan)
+        (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
         node, transport = self._join(party)
         self._status.node = node
         metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self._status, node, transport)
@@ -160,27 +151,19 @@ class LearnerProcess:
 
     def _join(self, party: Party) -> tuple[Node, Transport]:
         """The party on its transport."""
-        plan = self.plan
+        plan, own = self.plan, self.plan.config.party
+        known = {int(j): neighbour.address for j, neighbour in plan.config.neighbours.items() if neighbour.address}
+        for j in party.tells:
+            if j not in known:
+                raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
         wiring = Wiring(
-            plan.learner, plan.config.party.listen, self._addresses(party), party.hears, self.own, self.identities,
+            plan.learner, own.listen, {j: known[j] for j in party.tells}, party.hears, self.own, self.identities,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
         )  # fmt: skip
         transport = self._connect(wiring)
-        patience = plan.config.party.patience
-        node = Node(party, transport, plan.run_name, self.journal.epoch, self._hook, patience=patience)
+        node = Node(party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience)
         return node, transport
-
-    def _addresses(self, party: Party) -> dict[int, str]:
-        """Where those listen that hear this learner."""
-        known = {int(j): neighbour.address for j, neighbour in self.plan.config.neighbours.items()}
-        addresses = {}
-        for j in party.tells:
-            address = known.get(j)
-            if not address:
-                raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
-            addresses[j] = address
-        return addresses
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
         """Go on, round by round, until nobody needs this learner any more, or it is told to stop."""
@@ -219,7 +202,7 @@ def run_learner(
 ) -> int:
     """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
     os.umask(0o077)  # what a learner writes is its owner's
-    log_to(plan.path("log.jsonl"), quiet)
+    log_to(plan.folder / "log.jsonl", quiet)
     try:
         learner = LearnerProcess(plan, hook, connect)
         try:
@@ -242,6 +225,6 @@ async def _sleep(stop: asyncio.Event, seconds: float) -> None:
 
 def _read(plan: Plan, name: str) -> bytes:
     try:
-        return plan.path(name).read_bytes()
+        return (plan.folder / name).read_bytes()
     except OSError as error:
-        raise GossamerError(f"{plan.path(name)} cannot be read ({error.strerror}): put it there.") from None
+        raise GossamerError(f"{plan.folder / name} cannot be read ({error.strerror}): put it there.") from None

@@ -12,8 +12,7 @@ from gossamer.networks import Network
 from gossamer.peers.wire import RefusedError
 from gossamer.types import Array
 
-SAME = 1e-9  # how far a public value may be from the graph's, in float64
-SAME_NARROW = 1e-6  # and where it was sent as float32
+SAME = {8: 1e-9, 4: 1e-6}  # how far a public value may be from the graph's, by the bytes that its numbers have
 KEPT = 100  # rounds
 
 
@@ -28,7 +27,8 @@ class PublicValues:
         self._sent: dict[int, Mapping[str, Array]] = {}
         self._next: int | None = 0  # None: no public channel is used any more
 
-    def _go_on_to(self, t: int) -> None:
+    def value(self, t: int, channel: str) -> Array | None:
+        """All learners' vectors, one a row; None where the channel is not public."""
         while self._next is not None and self._next <= t:
             nothing = np.zeros((self._m, 1))
             out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
@@ -41,13 +41,7 @@ class PublicValues:
             self._state = self._algorithm.step(self._state, got, nothing, self._rows, self._next)
             self._sent.pop(self._next - KEPT, None)
             self._next += 1
-
-    def value(self, t: int, channel: str) -> Array | None:
-        """All learners' vectors, one a row; None where the channel is not public."""
-        if self._next is not None and self._next <= t:
-            self._go_on_to(t)
-        sent = self._sent.get(t)
-        return None if sent is None else sent.get(channel)
+        return self._sent.get(t, {}).get(channel)
 
     def width(self, t: int, channel: str) -> int | None:
         """How long a public channel's vectors are."""
@@ -58,7 +52,7 @@ class PublicValues:
         public = self.value(t, channel)
         if public is None:
             return
-        same = SAME if vector.dtype.itemsize == 8 else SAME_NARROW
+        same = SAME[vector.dtype.itemsize]
         if vector.shape != public[sender].shape or np.abs(vector - public[sender]).max() > same:
             raise RefusedError(
                 "public",

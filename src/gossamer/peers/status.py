@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ class Status:
         self.state = state or self.state
         if self.node is not None:
             about |= self._progress(self.node, state)
-        write_status(self.plan.folder, about | {"state": self.state})
+        _write_status(self.plan, about | {"state": self.state})
 
     def _progress(self, node: Node, state: str | None) -> dict[str, Any]:
         party = node.party
@@ -89,24 +88,23 @@ class Status:
 
 def write_failure(plan: Plan, why: str) -> None:
     about = {"learner": plan.learner, "pid": os.getpid(), "state": "failed", "why": why, "updated": time.time()}
-    write_status(plan.folder, about)
+    _write_status(plan, about)
 
 
-def write_status(place: Path, about: Mapping[str, Any]) -> None:
-    """Replace the status file in a party's folder."""
-    replace_file(place / NAME, (json.dumps(about) + "\n").encode())
-
-
-def read_status(place: Path) -> dict[str, Any] | None:
-    """The status file in a party's folder; None if it is missing or not a JSON object."""
-    try:
-        about = json.loads((place / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return about if isinstance(about, dict) else None
+def _write_status(plan: Plan, about: dict[str, Any]) -> None:
+    replace_file(plan.folder / NAME, (json.dumps(about) + "\n").encode())
 
 
 def read_statuses(folder: Path) -> list[dict[str, Any]]:
     """What every learner of a run's folder, or the one of a party's folder, has last said of itself."""
     places = [folder] if (folder / "party.toml").exists() else learners_in(folder)
-    return [{"folder": place.name, **(read_status(place) or {"state": "not started"})} for place in places]
+    return [{"folder": place.name} | _read_status(place) for place in places]
+
+
+def _read_status(place: Path) -> dict[str, Any]:
+    """The status file in a party's folder; "not started" if it is missing, empty or not a JSON object."""
+    try:
+        about = json.loads((place / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        about = None
+    return about if about and isinstance(about, dict) else {"state": "not started"}

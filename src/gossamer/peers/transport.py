@@ -47,27 +47,21 @@ class Transport(Protocol):
 
     async def start(self) -> None:
         """Begin to listen; GossamerError where that cannot be done."""
-        ...
 
     def dial(self) -> None:
         """Open all links on which this learner sends, and keep them open."""
-        ...
 
     def send(self, to: int, data: bytes) -> None:
         """To a learner that hears this one."""
-        ...
 
     def reply(self, to: int, data: bytes) -> None:
         """Back to a learner that this one hears."""
-        ...
 
     async def failed(self) -> None:
         """Wait until the learner cannot go on, and raise what `take` has raised."""
-        ...
 
     async def close(self) -> None:
         """End all links; also called where `start` has failed."""
-        ...
 
 
 MakeTransport = Callable[[Wiring], Transport]

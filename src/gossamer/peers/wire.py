@@ -133,11 +133,10 @@ def unpack(data: bytes | memoryview) -> Frame:
             f"a frame that announces {header_size} + {payload_size} bytes, expected at most {HEADER_LIMIT} + "
             f"{PAYLOAD_LIMIT}.",
         )
-    if len(data) != PREFIX.size + header_size + payload_size:
+    size, announced = len(data), PREFIX.size + header_size + payload_size
+    if size != announced:
         raise RefusedError(
-            "length",
-            f"a frame of {len(data)} bytes that announces {PREFIX.size + header_size + payload_size}: it was cut "
-            "off, or something follows it.",
+            "length", f"a frame of {size} bytes that announces {announced}: it was cut off, or something follows it."
         )
     body = memoryview(data)[PREFIX.size :]
     if zlib.crc32(body) != check:
