@@ -66,6 +66,11 @@ class Step(Protocol[State]):
     def __call__(self, state: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int, /) -> State: ...
 
 
+def parameters_of(step: Schedule, noise: Schedule | None, **more: Any) -> dict[str, Any]:
+    """What a run record says of a method: its schedules, and whatever else it was given."""
+    return {"step": repr(step), **more, "noise": None if noise is None else repr(noise)}
+
+
 def theta_of(state: AlgorithmState) -> Array:
     return state.theta
 
