@@ -37,7 +37,7 @@ gradients are huge, with errors as huge: there L is ∞, which charges 2c, and s
 Declared norms are sums and roots of n numbers themselves: they are taken (1 + (n + 16) u) times as large. Numbers
 below 2^-1022 are rounded by up to 2^-1075 each: nothing beside u c, since c is taken to be 1e-100 at least. All this
 is for |θ_k| ≤ 1e100 and declared norms up to 1e100, where nothing overflows. A computed gradient that was clipped has
-norm ≤ c whatever θ and the record are: see `limits_of` in gossamer.models.linear and `clip_rows` in
+norm ≤ c whatever θ and the record are: see `limits_of` in gossamer.models.memory and `clip_rows` in
 gossamer.models.torch.
 """
 
