@@ -151,20 +151,14 @@ def mean_error(c: float, count: float | Array | Integers) -> float | Array:
 
 
 def reach(
-    weights: Weights,
-    features: FeatureBounds | None,
-    clip: Clip | None,
-    norm: Norm,
-    name: str,
-    sizes: Sizes,
+    weights: Weights, features: FeatureBounds | None, clip: Clip | None, norm: Norm, name: str, sizes: Sizes
 ) -> Reach:
     """c, L and the rounding of a model with such weights; refuses where nothing bounds the gradient."""
     columns, records = sizes
     _check_sizes(features, columns, records, name)
     grown = 1 + (columns + 16) * UNIT
     if features is None:
-        c, L = math.inf, math.inf
-        size = l1 = math.inf
+        c = L = size = l1 = math.inf
     else:
         size, l1 = grown * (features.l1 if norm == 1 else features.l2), grown * features.l1
         c = max(weights.most * size, SMALLEST)

@@ -198,6 +198,21 @@ class NeuralNetwork:
         x = x.reshape(len(x), *self.shape)
         return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
+    def autocast(self) -> Any:
+        """Where modules compute: in bfloat16 as far as torch thinks fit, if the model is to."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.amp)
+
+    def record_gradients(self, module: nn.Module, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Each record's own gradient, by parameter; each goes through the module as a batch of its own."""
+        values, buffers = {name: p.detach() for name, p in module.named_parameters()}, dict(module.named_buffers())
+
+        def loss(values: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            with self.autocast():
+                return self.loss(functional_call(module, (values, buffers), (x[None],)), y[None])
+
+        each: dict[str, Tensor] = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(values, x, y)
+        return each
+
     def flat(self, p: Tensor) -> Tensor:
         """A parameter as it lies in a row: a convolution's channels last, where images' are."""
         return p.permute(0, 2, 3, 1).reshape(-1) if self.channels_last and p.ndim == 4 else p.reshape(-1)
@@ -264,29 +279,19 @@ class Fleet:
         """
         clip = self.model.clip
         self.theta.copy_(theta)
-        if clip is not None:
-            return self._clipped_records(clip) if clip.per == "record" else self._clipped_rounds(clip)
-        found = self._rows(len(self.grad))
+        if clip is not None and clip.per == "record":
+            return self._clipped_records(clip)
+        each = self._rows(len(self.grad), None if clip is None else torch.float64)
         if self.keep == "latest":
             self._mean_gradients([kept[-1] for kept in self._kept])
-            return found.copy_(self.grad)
-        found.zero_()
-        for k in range(max(map(len, self._kept))):
-            self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
-            found += self.grad
-        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
-
-    def _clipped_rounds(self, clip: Clip) -> Tensor:
-        """The mean of each remembered round's clipped mean gradient."""
-        each = self._rows(len(self.grad), torch.float64)
-        if self.keep == "latest":
-            self._mean_gradients([kept[-1] for kept in self._kept])
-            return clip_rows(each.copy_(self.grad), clip)
-        found = torch.zeros_like(each)
+            each.copy_(self.grad)
+            return each if clip is None else clip_rows(each, clip)
+        total = self._rows(len(self.grad), each.dtype).zero_()
         for k in range(max(map(len, self._kept))):  # round by round, so that each is clipped by itself
             self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
-            found += clip_rows(each.copy_(self.grad), clip)
-        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
+            each.copy_(self.grad)
+            total += each if clip is None else clip_rows(each, clip)
+        return total.div_(total.new_tensor([[len(kept)] for kept in self._kept]))
 
     def _mean_gradients(self, records: list[tuple[Tensor, Tensor] | None]) -> None:
         """Every learner's mean gradient over its records, in its row; 0 for who has none."""
@@ -300,7 +305,7 @@ class Fleet:
     def _backward(self, records: Sequence[tuple[Tensor, Tensor] | None]) -> None:
         for module, pair in zip(self.modules, records, strict=True):
             if pair is not None:
-                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+                with self.model.autocast():
                     loss = self.model.loss(module(pair[0]), pair[1])
                 loss.backward()
 
@@ -311,30 +316,18 @@ class Fleet:
         self._replay(records)
 
     def _clipped_records(self, clip: Clip) -> Tensor:
-        """Each record's own gradient, clipped, then the mean; no parameter is shared between learners.
-
-        Each record goes through the module as a batch of its own, so that one whose gradient overflows becomes 0 and
-        leaves the others as they are.
-        """
-        found = self._rows(len(self.modules), torch.float64)
+        """Each record's own gradient, clipped, then the mean; one that overflows becomes 0 and leaves the others be."""
+        means = self._rows(len(self.modules), torch.float64)
         for i, module in enumerate(self.modules):
-            named = dict(module.named_parameters())
-            buffers = dict(module.named_buffers())
-
-            def loss(values: dict[str, Tensor], x: Tensor, y: Tensor, m: Any = module, b: Any = buffers) -> Tensor:
-                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
-                    return self.model.loss(functional_call(m, (values, b), (x[None],)), y[None])
-
-            each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
-            x, y = (torch.cat(each_) for each_ in zip(*self._kept[i], strict=True))
-            detached = {name: p.detach() for name, p in named.items()}
-            total = found[i].zero_()
+            x, y = (torch.cat(parts) for parts in zip(*self._kept[i], strict=True))
+            total = means[i].zero_()
             for part, target in zip(x.split(64), y.split(64), strict=True):
-                rows = torch.cat([vmap(self.model.flat)(g) for g in each(detached, part, target).values()], dim=1)
+                each = self.model.record_gradients(module, part, target)
+                rows = torch.cat([vmap(self.model.flat)(g) for g in each.values()], dim=1)
                 for few in rows.split(max(1, WIDENED // self.model.size)):
                     total += clip_rows(few.to(torch.float64, copy=True), clip).sum(dim=0)
             total /= len(x)
-        return found
+        return means
 
     @torch.no_grad()
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
@@ -342,14 +335,14 @@ class Fleet:
         self.theta.copy_(theta)
         at_once = ON_CPU if self.model.device.type == "cpu" else EVALUATED
         images = [self.model.inputs(rows[k : k + at_once]) for k in range(0, len(rows), at_once)]
-        found = []
+        classes = []
         for module in self.modules:
             module.eval()
-            with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+            with self.model.autocast():
                 out = torch.cat([module(part) for part in images])
-            found.append(out.argmax(1) if out.ndim > 1 else out > 0)
+            classes.append(out.argmax(1) if out.ndim > 1 else out > 0)
             module.train()
-        return torch.stack(found)
+        return torch.stack(classes)
 
     def quality(self, theta: Tensor, table: Table) -> Array:
         """The share of these records that each learner predicts right."""
@@ -406,7 +399,7 @@ class _Replay:
             main = torch.cuda.current_stream()
             for stream, module, (x, y) in zip(streams, fleet.modules, self._records, strict=True):
                 stream.wait_stream(main)
-                with torch.cuda.stream(stream), torch.autocast("cuda", dtype=torch.bfloat16, enabled=fleet.model.amp):
+                with torch.cuda.stream(stream), fleet.model.autocast():
                     fleet.model.loss(module(x), y).backward()
             for stream in streams:
                 main.wait_stream(stream)

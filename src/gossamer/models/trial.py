@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 from torch.nn.parameter import is_lazy
 
@@ -98,29 +98,21 @@ def _seeded(model: Any) -> nn.Module:
 def _whole_gradient(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
     torch.manual_seed(2)
     y = torch.zeros(len(x), device=x.device).to(model.labels)
-    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+    with model.autocast():
         loss = model.loss(module(x), y)
     learnt = [p for p in module.parameters() if p.requires_grad]
-    found = torch.autograd.grad(loss, learnt, allow_unused=True)
-    return [g for g in found if g is not None]
+    return [g for g in torch.autograd.grad(loss, learnt, allow_unused=True) if g is not None]
 
 
 def _gradients_of_each(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
     torch.manual_seed(2)
     y = torch.zeros(len(x), device=x.device).to(model.labels)
-    values = {name: p.detach() for name, p in module.named_parameters()}
-    buffers = dict(module.named_buffers())
-
-    def loss(values: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
-            return model.loss(functional_call(module, (values, buffers), (x[None],)), y[None])
-
-    return list(vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(values, x, y).values())
+    return list(model.record_gradients(module, x, y).values())
 
 
 def _try_loss(model: Any, module: nn.Module, x: Tensor, y: Tensor) -> None:
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+    with model.autocast():
         try:
             out = functional_call(module, buffers, (x,))
         except Exception as error:  # whatever a module says
