@@ -71,14 +71,6 @@ def parameters_of(step: Schedule, noise: Schedule | None, **more: Any) -> dict[s
     return {"step": repr(step), **more, "noise": None if noise is None else repr(noise)}
 
 
-def theta_of(state: AlgorithmState) -> Array:
-    return state.theta
-
-
-def nothing_broken(noise: Schedule | None) -> list[str]:
-    return []
-
-
 @dataclass(frozen=True)
 class Algorithm(Generic[State]):
     """An algorithm as a value.
@@ -99,9 +91,9 @@ class Algorithm(Generic[State]):
     init: Init[State]
     emit: Emit[State]
     step: Step[State]
-    point: Callable[[State], Array] = theta_of
+    point: Callable[[State], Array] = lambda state: state.theta
     noise: Schedule | None = None
-    broken: Callable[[Schedule | None], list[str]] = nothing_broken
+    broken: Callable[[Schedule | None], list[str]] = lambda noise: []
     strict: bool = True
     mixes: tuple[Matrix, ...] = ("R", "C")
     dynamics: Callable[[Rows, Array], Dynamics] | None = None

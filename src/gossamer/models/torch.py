@@ -143,9 +143,7 @@ class NeuralNetwork:
         module = self.build().to(self.device, self.dtype)
         values = torch.as_tensor(np.array(row) if isinstance(row, np.ndarray) else row).to(self.device, self.dtype)
         with torch.no_grad():
-            for p, part in zip(
-                module.parameters(), values.split([p.numel() for p in module.parameters()]), strict=True
-            ):
+            for p, part in zip(module.parameters(), values.split(list(map(math.prod, self._shapes))), strict=True):
                 p.copy_(part.view(p.shape))
         return module
 
@@ -241,7 +239,11 @@ class Fleet:
                 f"{model.name}: build() gives the same module, or a part of it, again; let it make all of it anew."
             )
         for i, module in enumerate(self.modules):
-            self._attach(module, i)
+            at = 0
+            for p in module.parameters():  # views of row i from now on
+                p.data = model.viewed(self.theta[i, at : at + p.numel()], p)
+                p.grad = model.viewed(self.grad[i, at : at + p.numel()], p)
+                at += p.numel()
         most = model.remember if keep == "history" else 1
         self._kept: list[deque[tuple[Tensor, Tensor]]] = [deque(maxlen=most) for _ in range(m)]  # rounds with records
         self._replay: _Replay | None = None
@@ -250,14 +252,6 @@ class Fleet:
         """(m, n) numbers, every row of which starts where fast kernels can read it."""
         model, width = self.model, -(-self.model.size // ALIGNED) * ALIGNED
         return torch.empty(m, width, dtype=dtype or model.dtype, device=model.device)[:, : model.size]
-
-    def _attach(self, module: nn.Module, i: int) -> None:
-        """Make a module's parameters views of row i."""
-        at = 0
-        for p in module.parameters():
-            p.data = self.model.viewed(self.theta[i, at : at + p.numel()], p)
-            p.grad = self.model.viewed(self.grad[i, at : at + p.numel()], p)
-            at += p.numel()
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
@@ -294,11 +288,16 @@ class Fleet:
         return total.div_(total.new_tensor([[len(kept)] for kept in self._kept]))
 
     def _mean_gradients(self, records: list[tuple[Tensor, Tensor] | None]) -> None:
-        """Every learner's mean gradient over its records, in its row; 0 for who has none."""
+        """Every learner's mean gradient over its records, in its row; 0 for who has none.
+
+        On a GPU it is one CUDA graph, with a stream for each learner: launches cost more than the work otherwise.
+        """
         self.grad.zero_()
-        there = [pair for pair in records if pair is not None]
         if self.model.device.type == "cuda" and self.keep == "latest":
-            self._captured(there)
+            there = [pair for pair in records if pair is not None]
+            if self._replay is None or not self._replay.fits(there):
+                self._replay = _Replay(self, there)
+            self._replay(there)
         else:
             self._backward(records)
 
@@ -308,12 +307,6 @@ class Fleet:
                 with self.model.autocast():
                     loss = self.model.loss(module(pair[0]), pair[1])
                 loss.backward()
-
-    def _captured(self, records: list[tuple[Tensor, Tensor]]) -> None:
-        """The same as one CUDA graph, a stream for each learner: launches cost more than the work otherwise."""
-        if self._replay is None or not self._replay.fits(records):
-            self._replay = _Replay(self, records)
-        self._replay(records)
 
     def _clipped_records(self, clip: Clip) -> Tensor:
         """Each record's own gradient, clipped, then the mean; one that overflows becomes 0 and leaves the others be."""

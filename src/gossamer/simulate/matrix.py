@@ -87,7 +87,9 @@ class MatrixRounds(Generic[State]):
         self._x = self._stacked([getattr(state, name) for name in matrix.wide])
         by_kernel = noise is None or noise.law.triton_branch is not None
         on_gpu = kind.place == "cuda" and self._x.dtype == self._torch.float32
-        self._advance = _kernel() if by_kernel and on_gpu else None
+        self._advance: Callable[..., None] | None = None
+        if by_kernel and on_gpu and importlib.util.find_spec("triton") is not None:  # which compiles the kernel
+            self._advance = importlib.import_module("gossamer.simulate.kernel").advance
         for t in range(start):  # to the narrow state of that round, by the same float64 steps
             matrix.next(t)
 
@@ -126,14 +128,6 @@ class MatrixRounds(Generic[State]):
                 noise = self._torch.empty(drawn, part.shape[1], dtype=x.dtype, device=x.device)
                 after += matrix[:, own + its :] @ law.on_tensors().seeded_by_size(noise, generator)
             part.copy_(after)
-
-
-def _kernel() -> Callable[..., None] | None:
-    """The kernel, where Triton is there to compile it."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    advance: Callable[..., None] = importlib.import_module("gossamer.simulate.kernel").advance
-    return advance
 
 
 def matrix_rounds(
