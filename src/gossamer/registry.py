@@ -51,9 +51,9 @@ class Registry(Generic[Entry]):
     def decorator(
         self, describe: Callable[Concatenate[Callable[..., Any], Said], Entry]
     ) -> Callable[Said, Callable[[Made], Made]]:
-        """What declares a function: `describe` makes the entry, of the function and of what the decorator is given.
+        """A decorator that declares functions: `describe` makes the entry, from the function and its own arguments.
 
-        A function from outside the package is found by its module alone, and clashes with no name.
+        A function from outside the package is known by module:name alone, so it clashes with no name of ours.
         """
 
         def decorate(*said: Said.args, **more: Said.kwargs) -> Callable[[Made], Made]:

@@ -41,7 +41,7 @@ from gossamer.types import Array, Integers
 
 Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-EVALUATED, ON_CPU = 1000, 100  # records at a time; a CPU is given larger blocks page by page, each time anew
+EVALUATED, ON_CPU = 1000, 100  # records at a time; on a CPU, larger blocks of memory are mapped anew each time
 ALIGNED = 64  # numbers from which a row may start
 WIDENED = 2**22  # numbers of records' gradients that are float64 at once: 32 MiB, or one record's
 
@@ -261,7 +261,7 @@ class Fleet:
         x, y = self.model.inputs(rows), self.model.targets(batch.labels)
         counts = batch.counts.tolist()
         for kept, its_x, its_y in zip(self._kept, x.split(counts), y.split(counts), strict=True):
-            if len(its_y):  # who has nothing new goes on with what it has
+            if len(its_y):  # a learner without new records keeps its old ones
                 kept.append((its_x, its_y))
 
     def gradient(self, theta: Tensor) -> Tensor:

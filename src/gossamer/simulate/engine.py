@@ -131,14 +131,14 @@ def simulate(
     behind: set[str | None] = set()
 
     def look() -> np.recarray[Any, Any]:
-        """The learners' errors now, found once a round."""
+        """The learners' errors now, computed once a round."""
         nonlocal looked, learners
         if looked != t:
             looked, learners = t, metrics.learners(state.theta, t)
         return learners
 
     def record() -> Record:
-        """Of this moment."""
+        """The record of this moment."""
         learners = look()
         last = [] if history[-1].t[0] == t else [mean_row(t, learners, metrics.each)]
         joined = np.concatenate(history + last).view(np.recarray)
@@ -292,7 +292,7 @@ def _config(
 
 
 def _unlike(one: Any, other: Any) -> Any:
-    """What of a setting is not as in another; a fingerprint only where nothing else says it."""
+    """The parts of one setting that differ from another's; the fingerprint only where nothing else does."""
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
         return one
     unlike = {part: one.get(part) for part in {**one, **other} if one.get(part) != other.get(part)}

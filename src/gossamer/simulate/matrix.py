@@ -31,7 +31,7 @@ from gossamer.types import Array
 
 ALIGNED = 64  # numbers from which a row starts
 CHUNK = 1 << 20  # coordinates at a time, without the kernel
-FAR = 2.0**300  # a box that no such value touches is none
+FAR = 2.0**300  # a finite box cuts off values of this size
 
 
 class RoundMatrix(Generic[State]):
@@ -41,7 +41,7 @@ class RoundMatrix(Generic[State]):
         self._algorithm, self._noise, self._m = algorithm, noise, network.m
         self._rows = network.rows(mixes=algorithm.mixes)
         self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
-        width = 7 * network.m + 1  # of no other array
+        width = 7 * network.m + 1  # that no other array of a state has
         state = algorithm.init(self._rows, np.zeros((network.m, width)))
         self.form = state  # small, and of the algorithm's own type
         self.wide = [name for name, value in state._asdict().items() if value.shape[1] == width]
@@ -94,14 +94,14 @@ class MatrixRounds(Generic[State]):
             matrix.next(t)
 
     def _stacked(self, parts: list[Any]) -> Any:
-        """One array of all, whose rows start where the kernel reads fast."""
+        """All parts in one array, whose rows start where the kernel reads fast."""
         n = parts[0].shape[1]
         made = parts[0].new_zeros(sum(map(len, parts)), -(-n // ALIGNED) * ALIGNED)[:, :n]
         return self._torch.cat(parts, out=made)
 
     @property
     def state(self) -> State:
-        """Views of what there is now, which the next round overwrites."""
+        """Views of the current state; the next round overwrites them."""
         k = len(self._matrix.wide)
         wide = dict(zip(self._matrix.wide, self._x.chunk(k), strict=True))
         narrow = {name: self._arrays.make(value) for name, value in self._matrix.narrow.items()}

@@ -17,7 +17,7 @@ from gossamer.types import Array
 
 
 def metrics_of(model: Model, stream: Stream, memory: Memory) -> Metrics | Tested:
-    """Against θ* where it can be found: for a linear model that nothing else is there to test on."""
+    """Errors against θ* for a linear model without test records; otherwise the accuracy of predictions."""
     if isinstance(model, LinearModel) and stream.test is None:
         return Metrics(model, stream.population)
     return Tested(stream, memory)
