@@ -175,7 +175,7 @@ def test_source_noise_on_a_network_claims_its_budget_and_messages_claim_what_is_
         privacy=gs.Gaussian.for_budget(4.0, 1e-5, where="source"),
     )  # fmt: skip
     assert run.claim.startswith("private")
-    assert np.allclose(run.epsilon, 4.0, atol=0.05)
+    assert np.allclose([run.epsilon.spent, run.epsilon.for_ever], 4.0, atol=0.05)
     model = cnn(clip=gs.clip_l2(1.0), dtype=torch.float64)
     run = gs.simulate(
         gs.dsgd(decay(0.2, 0.6)), NET, stream_of_pictures(20, 2), model=model, steps=20, gradient="latest",
