@@ -99,7 +99,8 @@ def measured(norm: Any, amp: bool) -> dict[str, float]:
     held = torch.cuda.memory_allocated() - before
 
     def round_with(memory: Any) -> None:
-        state[0] = one_round(Rounds(algorithm, rows, memory, boundary, 0.0), mix, state[0], stream.arrivals(500), 500)
+        rounds = Rounds(algorithm, rows, memory, boundary, 0.0, finite=False)
+        state[0] = one_round(rounds, mix, state[0], stream.arrivals(500), 500)
 
     def whole() -> None:
         fleet.observe(stream.arrivals(500))

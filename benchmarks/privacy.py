@@ -100,7 +100,7 @@ def rounding() -> list[Row]:
         def run(boundary: Any) -> None:
             memory = model.memory(stream.table, "latest", stream.room(1))
             block = net.rows(mixes=algorithm.mixes)
-            rounds = Rounds(algorithm, block, memory, boundary, model.l2)
+            rounds = Rounds(algorithm, block, memory, boundary, model.l2, finite=False)
             state, mix = algorithm.init(block, np.zeros((10, FEATURES))), Mixer(net)
             boundary.stops[:] = 10**9
             boundary.charge = lambda t: None

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.models import Clip, Sizes, kernels
 from gossamer.models.bounds import LOGISTIC_ERROR, UNIT, mean_error
-from gossamer.models.linear import LOGISTIC, row_norms
+from gossamer.models.linear import LOGISTIC
+from gossamer.models.memory import row_norms
 from gossamer.records import Batch, FeatureBounds, Table, binary_table, dense_table, features_of
 
 mpmath.mp.dps = 60

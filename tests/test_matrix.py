@@ -62,7 +62,7 @@ def test_the_matrix_takes_the_engines_round(method):
     channels = [c for c, out in algorithm.emit(state, 0 * state.theta, rows, 0).items() if out.private]
     for t in range(int(NET.settles) + 3):
         grad, drawn = rng.normal(size=(10, N)), {c: rng.laplace(size=(10, N)) for c in channels}
-        rounds = Rounds(algorithm, rows, Given(grad), Unproved(UnitNoise(scale, drawn)), 0.0)
+        rounds = Rounds(algorithm, rows, Given(grad), Unproved(UnitNoise(scale, drawn)), 0.0, finite=False)
         state = one_round(rounds, mix, state, None, t)
         x = matrix.next(t) @ np.concatenate([x, grad, *(drawn[c] for c in channels)])
         theirs = np.concatenate([getattr(state, name) for name in matrix.wide])

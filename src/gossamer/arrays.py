@@ -21,53 +21,41 @@ class Kind(Protocol):
     @property
     def tensors(self) -> bool:
         """Whether they are torch's."""
-        ...
 
     @property
     def place(self) -> str:
         """Where they lie: "cpu", or the kind of device, such as "cuda"."""
-        ...
 
     @property
     def wide(self) -> bool:
         """Whether they hold float64, the only precision in which noise on messages is proved."""
-        ...
 
     def make(self, numbers: Any) -> Any:
         """Numbers as an array of this kind."""
-        ...
 
     def make_indices(self, numbers: Any) -> Any:
         """Whole numbers that pick entries out of arrays of this kind."""
-        ...
 
     def to_numpy(self, value: Any) -> NDArray[Any]:
         """The same numbers as a numpy array; of the same precision, if numpy has it."""
-        ...
 
     def widen(self, value: Any) -> Any:
         """In float64, from whatever precision."""
-        ...
 
     def narrow(self, value: Any) -> Any:
         """Back in the precision of this kind."""
-        ...
 
     def pick(self, rows: Any, columns: Any) -> Any:
         """rows[k, columns[k]] of every row k, as a column."""
-        ...
 
     def cut_off(self, value: Any, largest: Any) -> Any:
         """No coordinate beyond ±largest, and 0 for NaN; `largest` is one number, or a column with one for each row."""
-        ...
 
     def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
         """value + factor · other."""
-        ...
 
     def row_lengths(self, rows: Any) -> NDArray[np.float64]:
         """The L2 norm of every row, found in float64."""
-        ...
 
 
 class Numpy:

@@ -31,7 +31,7 @@ def import_on_first_use(
         if module is None or not (name in places or hasattr(module, name)):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = module if module.__name__ == f"{package}.{name}" else getattr(module, name)
-        setattr(sys.modules[package], name, value)  # found at once from now on
+        setattr(sys.modules[package], name, value)  # from now on Python finds it without asking here
         return value
 
     return import_name

@@ -12,11 +12,19 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Collection
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from gossamer.errors import BadValue
 
-Entry = TypeVar("Entry")
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Entry = TypeVar("Entry", bound=Named)
+Made = TypeVar("Made", bound=Callable[..., Any])
+Said = ParamSpec("Said")
 
 
 class Registry(Generic[Entry]):
@@ -40,11 +48,24 @@ class Registry(Generic[Entry]):
         self._objects: dict[int, Entry] = {}  # by identity of what was declared
         self._complete = False
 
-    def declare(self, name: str, made: Callable[..., Any], entry: Entry) -> None:
-        """Keep an entry; one from outside the package is found by its module alone, and clashes with no name."""
-        self._objects[id(made)] = entry
-        if made.__module__.startswith(f"{self._package}."):
-            self._entries[name] = entry
+    def decorator(
+        self, describe: Callable[Concatenate[Callable[..., Any], Said], Entry]
+    ) -> Callable[Said, Callable[[Made], Made]]:
+        """A decorator that declares functions: `describe` makes the entry, from the function and its own arguments.
+
+        A function from outside the package is known by module:name alone, so it clashes with no name of ours.
+        """
+
+        def decorate(*said: Said.args, **more: Said.kwargs) -> Callable[[Made], Made]:
+            def declare(made: Made) -> Made:
+                entry = self._objects[id(made)] = describe(made, *said, **more)
+                if made.__module__.startswith(f"{self._package}."):
+                    self._entries[entry.name] = entry
+                return made
+
+            return declare
+
+        return decorate
 
     def entries(self) -> dict[str, Entry]:
         """All that the package declares, by name."""

@@ -46,13 +46,7 @@ class Rounds(Generic[State]):
     """The rounds of a block of learners; `ridge` is the model's l2, `finite` whether states are kept below FARTHEST."""
 
     def __init__(
-        self,
-        algorithm: Algorithm[State],
-        rows: Rows,
-        memory: Memory,
-        boundary: Boundary,
-        ridge: float,
-        finite: bool = False,
+        self, algorithm: Algorithm[State], rows: Rows, memory: Memory, boundary: Boundary, ridge: float, finite: bool
     ) -> None:
         self._algorithm, self._rows, self._memory = algorithm, rows, memory
         self._boundary, self._ridge, self._finite = boundary, ridge, finite

@@ -32,7 +32,7 @@ UNBOOKED = "not private: no budget was booked"
 
 
 class NotResumedError(GossamerError):
-    """A record from which a run does not go on; nothing was sent."""
+    """A run record from which a run cannot go on; nothing was sent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Record:
 
     @property
     def intact(self) -> bool:
-        """Whether it is what it was when it was made; False where it has no seal, too."""
+        """Whether nothing was changed since the record was made; False if it has no seal."""
         return self.seal == self._digest()
 
     def _digest(self) -> str:
@@ -285,7 +285,7 @@ def _with_names(epsilon: Any) -> Budgets:
 
 
 def _is_modest(claim: object) -> bool:
-    """Whether it says, and says first, that nothing is private."""
+    """Whether the claim starts by saying that nothing is private."""
     return isinstance(claim, str) and claim.startswith("not private: ") and claim.isprintable()
 
 

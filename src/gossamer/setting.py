@@ -79,17 +79,10 @@ def setting_of(
     for i, records in enumerate(stream.room(steps)):
         refuse_short_rounds(i, int(records), int(newest[i]), steps)
     return setting_for(
-        range(network.m),
-        algorithm,
-        network,
-        model,
-        stream.table,
-        gradient=gradient,
-        steps=steps,
-        size=model.theta_size(stream.table.columns),
-        per_round=[int(n) for n in newest],
+        range(network.m), algorithm, network, model, stream.table, gradient=gradient, steps=steps,
+        size=model.theta_size(stream.table.columns), per_round=[int(n) for n in newest],
         read_once=stream.rounds is not None and steps <= stream.rounds,
-    )
+    )  # fmt: skip
 
 
 def full_rounds(stream: Stream) -> float:

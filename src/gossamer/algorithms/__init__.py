@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from gossamer.algorithms.robust_push_pull import robust_push_pull as robust_push_pull
     from gossamer.algorithms.stochastic_subgradient import stochastic_subgradient as stochastic_subgradient
     from gossamer.algorithms.subgradient_rescaling import subgradient_rescaling as subgradient_rescaling
-    from gossamer.algorithms.tailored_gradient_tracking import (
-        tailored_gradient_tracking as tailored_gradient_tracking,
-    )
+    from gossamer.algorithms.tailored_gradient_tracking import tailored_gradient_tracking as tailored_gradient_tracking
     from gossamer.algorithms.wang_basar import wang_basar as wang_basar
 
 __all__ = ["METHODS", "Algorithm", "AlgorithmState", "Emit", "Init", "Method", "Step", "find_method", "method"]

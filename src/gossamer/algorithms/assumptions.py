@@ -33,3 +33,16 @@ def noise_above(noise: Schedule | None, low: float, why: str) -> list[str]:
         return ["the noise is not decay(initial, exponents), so nothing of it can be checked."]
     lowest = min(noise.exponents()) if noise.ratio == 1 else math.inf
     return [] if lowest > low else [f"the noise's exponent is {lowest:g} and must be above {low:g}: {why}."]
+
+
+def fading_links_within(
+    weaken: Schedule, step: Schedule, noise: Schedule | None, *, low: float = -math.inf, ends: str = "(]"
+) -> list[str]:
+    """γ_t = (t+1)^-u with u from 0 and below 1: steps fall faster than γ_t and than t^-low, noise than t^-(½ - u)."""
+    u = power_of(weaken)
+    if u is None:
+        return ["the weakening factor is no power of t, so nothing of it can be checked."]
+    sentences = step_within(weaken, 0, 1, "links must not grow, nor fade away", ends="[)", name="weakening factor")
+    faster = f"the steps must fade faster than the links, as t^-{u:g}"
+    sentences += step_within(step, max(u, low), 1, faster, ends=ends)
+    return sentences + noise_above(noise, 0.5 - u, "else the weakened noise has no bounded variance")

@@ -66,12 +66,9 @@ class Step(Protocol[State]):
     def __call__(self, state: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int, /) -> State: ...
 
 
-def theta_of(state: AlgorithmState) -> Array:
-    return state.theta
-
-
-def nothing_broken(noise: Schedule | None) -> list[str]:
-    return []
+def parameters_of(step: Schedule, noise: Schedule | None, **more: Any) -> dict[str, Any]:
+    """What a run record says of a method: its schedules, and whatever else it was given."""
+    return {"step": repr(step), **more, "noise": None if noise is None else repr(noise)}
 
 
 @dataclass(frozen=True)
@@ -94,9 +91,9 @@ class Algorithm(Generic[State]):
     init: Init[State]
     emit: Emit[State]
     step: Step[State]
-    point: Callable[[State], Array] = theta_of
+    point: Callable[[State], Array] = lambda state: state.theta
     noise: Schedule | None = None
-    broken: Callable[[Schedule | None], list[str]] = nothing_broken
+    broken: Callable[[Schedule | None], list[str]] = lambda noise: []
     strict: bool = True
     mixes: tuple[Matrix, ...] = ("R", "C")
     dynamics: Callable[[Rows, Array], Dynamics] | None = None

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -65,14 +65,6 @@ def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True
         return sentences
 
     return Algorithm(
-        "diadsp",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=broken,
-        strict=strict,
-        mixes=("W",),
-        dynamics=dynamics,
-        parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
-    )
+        "diadsp", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("W",), dynamics=dynamics,
+        parameters=parameters_of(step, noise),
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.errors import BadValue
 from gossamer.schedules import Schedule, over_rounds, power_of
@@ -56,23 +56,16 @@ def dsgd(
         A = np.full((len(z), 1, 1), abs(own(rows).item()))
         return Dynamics(A, over_rounds(step, len(z))[:, None], power_of(step), point=0, channels={"theta": 0})
 
+    def broken(given: Schedule | None) -> list[str]:
+        sentences = [MISUSE] if over == "R" else []
+        sentences += step_within(step, 0.5, 1, SUMMABLE)
+        return sentences + noise_above(given, 0.5, "else its variance does not add up to a finite sum")
+
     return Algorithm(
-        "dsgd" if over == "W" else "dsgd on I+R (misuse)",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=lambda given: [
-            *([MISUSE] if over == "R" else []),
-            *step_within(step, 0.5, 1, SUMMABLE),
-            *noise_above(given, 0.5, "else its variance does not add up to a finite sum"),
-        ],
-        strict=strict,
-        mixes=(over,),
-        dynamics=dynamics,
-        weights=(lambda u: u) if over == "R" else None,
-        parameters={"step": repr(step), "over": over, "noise": repr(noise) if noise is not None else None},
-    )
+        "dsgd" if over == "W" else "dsgd on I+R (misuse)", init, emit, advance, noise=noise, broken=broken,
+        strict=strict, mixes=(over,), dynamics=dynamics, weights=(lambda u: u) if over == "R" else None,
+        parameters=parameters_of(step, noise, over=over),
+    )  # fmt: skip
 
 
 @method(label="DSGD on I+R (misuse)", source="V", step_exponent=0.6, noise_exponent=0.55, compared=False, order=10)

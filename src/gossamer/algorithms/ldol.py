@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.assumptions import fading_links_within
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
-from gossamer.schedules import Decay, Schedule, over_rounds, power_of
+from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
 WEAKEN = Decay(1.0, 0.7)  # the paper's
@@ -33,12 +33,7 @@ class State(NamedTuple):
 
 @method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, order=6)
 def ldol(
-    step: Schedule,
-    noise: Schedule | None = None,
-    *,
-    weaken: Decay = WEAKEN,
-    box: float = math.inf,
-    strict: bool = True,
+    step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, box: float = math.inf, strict: bool = True
 ) -> Algorithm[State]:
     """LDOL with step sizes `step` and the weakening factor `weaken` on every link."""
 
@@ -58,27 +53,9 @@ def ldol(
         return Dynamics(A, over_rounds(step, len(z))[:, None], None, point=0, channels={"theta": 0})
 
     def broken(given: Schedule | None) -> list[str]:
-        u = power_of(weaken)
-        if u is None:
-            return ["the weakening factor is no power of t, so nothing of it can be checked."]
-        sentences = step_within(weaken, 0, 1, "links must not grow, nor fade away", ends="[)", name="weakening factor")
-        sentences += step_within(step, u, 1, f"the steps must fade faster than the links, as t^-{u:g}", ends="()")
-        return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
+        return fading_links_within(weaken, step, given, ends="()")
 
     return Algorithm(
-        "ldol",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=broken,
-        strict=strict,
-        mixes=("W",),
-        dynamics=dynamics,
-        parameters={
-            "step": repr(step),
-            "weaken": repr(weaken),
-            "box": box,
-            "noise": repr(noise) if noise is not None else None,
-        },
-    )
+        "ldol", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("W",), dynamics=dynamics,
+        parameters=parameters_of(step, noise, weaken=repr(weaken), box=box),
+    )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -64,16 +64,9 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
     return Algorithm(
-        "ldp_gradient_tracking",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=lambda given: broken_assumption_4(step, given),
-        strict=strict,
-        dynamics=dynamics,
-        parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
-    )
+        "ldp_gradient_tracking", init, emit, advance, noise=noise, strict=strict, dynamics=dynamics,
+        broken=lambda given: broken_assumption_4(step, given), parameters=parameters_of(step, noise),
+    )  # fmt: skip
 
 
 def broken_assumption_4(step: Schedule, noise: Schedule | None) -> list[str]:

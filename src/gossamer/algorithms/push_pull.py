@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -56,17 +56,11 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
         b[:, 0], b[:, 1] = lam, abs(C_ii)
         return Dynamics(A, b, None, point=0, channels={"theta": 0, "y": 2}, after=frozenset({"y"}))
 
+    def broken(given: Schedule | None) -> list[str]:
+        sentences = step_within(step, 0, 1, "steps must add up to ∞ and not grow", ends="[]")
+        return sentences + noise_above(given, 0.5, "else the noise that y gathers has no bounded variance")
+
     return Algorithm(
-        "push_pull",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=lambda given: [
-            *step_within(step, 0, 1, "steps must add up to ∞ and not grow", ends="[]"),
-            *noise_above(given, 0.5, "else the noise that y gathers has no bounded variance"),
-        ],
-        strict=strict,
-        dynamics=dynamics,
-        parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
-    )
+        "push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
+        parameters=parameters_of(step, noise),
+    )  # fmt: skip

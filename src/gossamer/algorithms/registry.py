@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.registry import Registry
 from gossamer.schedules import Schedule, decay
 
-Factory = TypeVar("Factory", bound=Callable[..., Algorithm[Any]])
 LAST = 1000  # a new method comes after those of the paper
 
 
-class Method(NamedTuple):
+@dataclass(frozen=True)
+class Method:
     """A method as it is named, compared and shown."""
 
-    name: str
+    factory: Callable[..., Algorithm[Any]]  # (step, noise=None, *, strict=True)
+    _: KW_ONLY
     label: str  # as people call it
     source: str  # where its equations come from: V verbatim, S a secondary source, M memory; both checked by simulation
-    factory: Callable[..., Algorithm[Any]]  # (step, noise=None, *, strict=True)
     step_exponent: float  # v: steps fall as (t+1)^-v
     noise_exponent: float  # ς: noise falls as (t+1)^-ς
-    noise_ratio: float  # and by this factor from round to round
-    compared: bool  # whether comparisons have it unless they are told otherwise
-    order: int  # its place in tables
+    noise_ratio: float = 1.0  # and by this factor from round to round
+    compared: bool = True  # whether comparisons have it unless they are told otherwise
+    order: int = LAST  # its place in tables
+    own_name: str | None = None  # where it is not the factory's
+
+    @property
+    def name(self) -> str:
+        return self.own_name or self.factory.__name__
 
     def make(self, step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
         """The algorithm; a user's function need not take what every Algorithm has anyhow."""
@@ -46,7 +51,8 @@ class Method(NamedTuple):
 
 def _adopt(name: str, factory: Callable[..., Algorithm[Any]]) -> Method:
     """A user's function that nobody declared: steps and noise that fall as Algorithm 1's do."""
-    return Method(name, name.partition(":")[2], "own", factory, 0.6, 0.55, 1.0, True, LAST)
+    label = name.partition(":")[2]
+    return Method(factory, label=label, source="own", step_exponent=0.6, noise_exponent=0.55, own_name=name)
 
 
 METHODS: Registry[Method] = Registry("algorithm", "gossamer.algorithms", _adopt, order=lambda method: method.order)
@@ -56,22 +62,5 @@ def find_method(name: str) -> Method:
     return METHODS.find(name)
 
 
-def method(
-    *,
-    label: str,
-    source: str,
-    step_exponent: float,
-    noise_exponent: float,
-    noise_ratio: float = 1.0,
-    compared: bool = True,
-    order: int = LAST,
-) -> Callable[[Factory], Factory]:
-    """Declare a function that makes an algorithm: it can then be named in runs, comparisons and parties' files."""
-
-    def declare(factory: Factory) -> Factory:
-        name = factory.__name__
-        about = Method(name, label, source, factory, step_exponent, noise_exponent, noise_ratio, compared, order)
-        METHODS.declare(name, factory, about)
-        return factory
-
-    return declare
+# Declares a function that makes an algorithm: it can then be named in runs, comparisons and parties' files.
+method = METHODS.decorator(Method)

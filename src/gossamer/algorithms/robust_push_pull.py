@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -50,17 +50,11 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
         A[:, 0, 0], A[:, 1, 1], A[:, 1, 0] = abs(1 + C_ii), abs(1 + R_ii), abs(C_ii)
         return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
+    def broken(given: Schedule | None) -> list[str]:
+        constant = "the method's step is constant; for a decaying one use Algorithm 1"
+        return step_within(step, 0, 0, constant, ends="[]") + noise_above(given, -1e-9, "noise must not grow")
+
     return Algorithm(
-        "robust_push_pull",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=lambda given: [
-            *step_within(step, 0, 0, "the method's step is constant; for a decaying one use Algorithm 1", ends="[]"),
-            *noise_above(given, -1e-9, "noise must not grow"),
-        ],
-        strict=strict,
-        dynamics=dynamics,
-        parameters={"step": repr(step), "noise": repr(noise) if noise is not None else None},
-    )
+        "robust_push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
+        parameters=parameters_of(step, noise),
+    )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -62,19 +62,11 @@ def stochastic_subgradient(
         b[:, 0], b[:, 1] = own * alpha, alpha
         return Dynamics(A, b, power_of(step), point=0, channels={"theta": 1}, after=frozenset({"theta"}))
 
+    def broken(given: Schedule | None) -> list[str]:
+        sentences = step_within(step, 0.5, 1, "1/t for strongly convex losses, 1/√t otherwise", ends="[]")
+        return sentences + noise_above(given, -1e-9, "noise must not grow")
+
     return Algorithm(
-        "stochastic_subgradient",
-        init,
-        emit,
-        advance,
-        point=lambda x: x.b,
-        noise=noise,
-        broken=lambda given: [
-            *step_within(step, 0.5, 1, "1/t for strongly convex losses, 1/√t otherwise", ends="[]"),
-            *noise_above(given, -1e-9, "noise must not grow"),
-        ],
-        strict=strict,
-        mixes=("D",),
-        dynamics=dynamics,
-        parameters={"step": repr(step), "box": box, "noise": repr(noise) if noise is not None else None},
-    )
+        "stochastic_subgradient", init, emit, advance, point=lambda x: x.b, noise=noise, broken=broken,
+        strict=strict, mixes=("D",), dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
+    )  # fmt: skip

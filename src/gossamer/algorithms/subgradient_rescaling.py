@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -57,18 +57,11 @@ def subgradient_rescaling(
         A = np.full((len(z), 1, 1), abs(1 + rows.R_ii.item()))
         return Dynamics(A, b, power_of(step), point=0, channels={"theta": 0})
 
+    def broken(given: Schedule | None) -> list[str]:
+        sentences = step_within(step, 0.5, 1, SUMMABLE)
+        return sentences + noise_above(given, 0.5, "else its variance does not add up to a finite sum")
+
     return Algorithm(
-        "subgradient_rescaling",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=lambda given: [
-            *step_within(step, 0.5, 1, SUMMABLE),
-            *noise_above(given, 0.5, "else its variance does not add up to a finite sum"),
-        ],
-        strict=strict,
-        mixes=("R",),
-        dynamics=dynamics,
-        parameters={"step": repr(step), "box": box, "noise": repr(noise) if noise is not None else None},
-    )
+        "subgradient_rescaling", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("R",),
+        dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
+    )  # fmt: skip

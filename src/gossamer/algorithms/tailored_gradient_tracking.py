@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -72,17 +72,6 @@ def tailored_gradient_tracking(
         return sentences + noise_above(given, 0.5 - pull, "else the weakened noise has no bounded variance")
 
     return Algorithm(
-        "tailored_gradient_tracking",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=broken,
-        strict=strict,
-        dynamics=dynamics,
-        parameters={
-            "step": repr(step),
-            "weaken": repr((weaken_push, weaken_pull)),
-            "noise": repr(noise) if noise is not None else None,
-        },
-    )
+        "tailored_gradient_tracking", init, emit, advance, noise=noise, broken=broken, strict=strict,
+        dynamics=dynamics, parameters=parameters_of(step, noise, weaken=repr((weaken_push, weaken_pull))),
+    )  # fmt: skip

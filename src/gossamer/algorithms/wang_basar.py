@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.assumptions import fading_links_within
+from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
-from gossamer.schedules import Decay, Schedule, over_rounds, power_of
+from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
 WEAKEN = Decay(1.0, 0.6)
@@ -65,21 +65,9 @@ def wang_basar(
         return Dynamics(A, b, None, point=1, channels={"s": 0, "theta": 1})
 
     def broken(given: Schedule | None) -> list[str]:
-        u = power_of(weaken)
-        if u is None:
-            return ["the weakening factor is no power of t, so nothing of it can be checked."]
-        sentences = step_within(weaken, 0, 1, "links must not grow, nor fade away", ends="[)", name="weakening factor")
-        sentences += step_within(step, max(u, 0.5), 1, f"the steps must fade faster than the links, as t^-{u:g}")
-        return sentences + noise_above(given, 0.5 - u, "else the weakened noise has no bounded variance")
+        return fading_links_within(weaken, step, given, low=0.5)
 
     return Algorithm(
-        "wang_basar",
-        init,
-        emit,
-        advance,
-        noise=noise,
-        broken=broken,
-        strict=strict,
-        dynamics=dynamics,
-        parameters={"step": repr(step), "weaken": repr(weaken), "noise": repr(noise) if noise is not None else None},
-    )
+        "wang_basar", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
+        parameters=parameters_of(step, noise, weaken=repr(weaken)),
+    )  # fmt: skip

@@ -6,16 +6,6 @@ from gossamer.models.linear import LinearModel, LogisticRegression, RidgeRegress
 from gossamer.models.objective import Objective
 
 __all__ = [
-    "Clip",
-    "Gradient",
-    "LinearModel",
-    "LogisticRegression",
-    "Memory",
-    "Model",
-    "Objective",
-    "RidgeRegression",
-    "Sizes",
-    "SoftmaxRegression",
-    "clip_l1",
-    "clip_l2",
-]
+    "Clip", "Gradient", "LinearModel", "LogisticRegression", "Memory", "Model", "Objective", "RidgeRegression", "Sizes",
+    "SoftmaxRegression", "clip_l1", "clip_l2",
+]  # fmt: skip

@@ -37,7 +37,7 @@ gradients are huge, with errors as huge: there L is ∞, which charges 2c, and s
 Declared norms are sums and roots of n numbers themselves: they are taken (1 + (n + 16) u) times as large. Numbers
 below 2^-1022 are rounded by up to 2^-1075 each: nothing beside u c, since c is taken to be 1e-100 at least. All this
 is for |θ_k| ≤ 1e100 and declared norms up to 1e100, where nothing overflows. A computed gradient that was clipped has
-norm ≤ c whatever θ and the record are: see `limits_of` in gossamer.models.linear and `clip_rows` in
+norm ≤ c whatever θ and the record are: see `limits_of` in gossamer.models.memory and `clip_rows` in
 gossamer.models.torch.
 """
 
@@ -151,20 +151,14 @@ def mean_error(c: float, count: float | Array | Integers) -> float | Array:
 
 
 def reach(
-    weights: Weights,
-    features: FeatureBounds | None,
-    clip: Clip | None,
-    norm: Norm,
-    name: str,
-    sizes: Sizes,
+    weights: Weights, features: FeatureBounds | None, clip: Clip | None, norm: Norm, name: str, sizes: Sizes
 ) -> Reach:
     """c, L and the rounding of a model with such weights; refuses where nothing bounds the gradient."""
     columns, records = sizes
     _check_sizes(features, columns, records, name)
     grown = 1 + (columns + 16) * UNIT
     if features is None:
-        c, L = math.inf, math.inf
-        size = l1 = math.inf
+        c = L = size = l1 = math.inf
     else:
         size, l1 = grown * (features.l1 if norm == 1 else features.l2), grown * features.l1
         c = max(weights.most * size, SMALLEST)

@@ -8,45 +8,52 @@ A learner's records lie side by side in one piece of a shared array, so that one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.base import Gradient
-from gossamer.models.bounds import MOST_RECORDS
-from gossamer.records import Batch, Codebook, Table, runs
+from gossamer.models.bounds import LARGEST, MOST_RECORDS, UNIT, Clip, Norm
+from gossamer.models.objective import Objective
+from gossamer.records import Batch, Population, Table, runs
 from gossamer.types import Array, Integers
+
+if TYPE_CHECKING:
+    from gossamer.models.linear import LinearModel
 
 RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come
 
 
 class LinearMemory:
-    """Records of k learners and a linear model's gradients over them.
+    """Records of k learners and a linear model's gradients over them, by the kernel for this kind of rows."""
 
-    `gradient(memory, theta)` is the model's, `limits(rows)` how large a record's weights may get where it clips each,
-    `quality(theta, table)` how well it predicts; `room` says how many records of each learner to expect.
-    """
+    def __init__(self, model: LinearModel, table: Table, keep: Gradient, room: Integers) -> None:
+        from gossamer.models import kernels  # only now: numba takes long to load
 
-    def __init__(
-        self,
-        keep: Gradient,
-        room: Integers,
-        width: int,
-        dtype: Any,
-        codebook: Codebook | None,
-        gradient: Callable[[LinearMemory, Array], Array],
-        limits: Callable[[NDArray[Any]], Array] | None,
-        quality: Callable[[Array, Table], Array],
-    ) -> None:
+        if table.classes:  # whatever the records hold, a model is refused or not
+            model.check_labels(np.arange(float(table.classes)))
+            _check_declared(table)
+        else:
+            model.check_labels(table.labels)
+        clip = model.clip
+        if clip is not None and clip.per == "round" and keep == "history":
+            raise GossamerError(
+                "clipping per round needs ", Argument("gradient", "latest"), ": use it, or clip per record."
+            )
         if keep not in ("history", "latest"):
             raise BadValue("gradient", keep, "expected 'history' (all records so far) or 'latest'")
-        self.keep, self.codebook = keep, codebook
-        self._gradient, self._limits_of, self._quality = gradient, limits, quality
+        self._model, self._table, self.keep = model, table, keep
+        self._coded = table.codebook is not None
+        self._clip_each = clip if clip is not None and clip.per == "record" else None
+        self._clip_round = clip if clip is not None and clip.per == "round" else None
+        if model.kernel is None:
+            self._kernel = kernels.coded_softmax if self._coded else kernels.dense_softmax
+        else:
+            self._kernel = kernels.coded_scalar if self._coded else kernels.dense_scalar
         self.filled = np.zeros(len(room), dtype=np.int64)
-        self._width, self._dtype = width, dtype
         most = max(1, RECORDS_AT_FIRST // len(room))
         self._make_room(np.clip(room, 1, most))
 
@@ -59,21 +66,39 @@ class LinearMemory:
         if (self.filled + batch.counts > self._room).any():
             self._grow(self.filled + batch.counts)
         place = runs(self.start + self.filled, batch.counts)
-        if self.codebook is None:
-            self.rows[place] = batch.rows
-        else:
+        if self._coded:
             self.rows[:, place] = batch.rows.T
+        else:
+            self.rows[place] = batch.rows
         self.labels[place] = batch.labels
-        if self._limits_of is not None:
-            self.limits[place] = self._limits_of(batch.rows)
+        if self._clip_each is not None:
+            records = replace(self._table, rows=batch.rows, labels=batch.labels)
+            self.limits[place] = limits_of(records, self._clip_each, self._model.outputs)
         self.filled = self.filled + batch.counts
 
     def gradient(self, theta: Array) -> Array:
-        """The mean over each learner's remembered records, by the model's own kernel."""
-        return self._gradient(self, np.asarray(theta, dtype=np.float64))
+        """The mean over each learner's remembered records."""
+        model, scale = self._model, self._table.scale
+        theta = np.asarray(theta, dtype=np.float64)
+        # Coded features are 0 or 1 to the kernel; with features 0 or σ, f(σθ) has the gradient σ f'(σθ).
+        point = theta * scale if scale != 1 else theta
+        grad = np.empty_like(theta)
+        book = () if self._table.codebook is None else (self._table.codebook,)
+        records = (self.rows, self.labels, self.limits, *book, self.start, self.filled)
+        if model.kernel is None:
+            by_class = (len(theta), -1, model.outputs)
+            order = 2 if model.clip is None else model.clip.norm
+            self._kernel(*records, point.reshape(by_class), order, grad.reshape(by_class))
+        else:
+            self._kernel(*records, point, model.kernel, grad)
+        if scale != 1:
+            grad *= scale
+        return grad if self._clip_round is None else clipped(grad, self._clip_round)
 
     def quality(self, theta: Array, table: Table) -> Array:
-        return self._quality(theta, table)
+        """How well every row of θ predicts a table's records, each of which counts as much as another."""
+        everyone = Population(table, np.full(len(table), 1 / len(table)))
+        return Objective(self._model, everyone).evaluate(theta)[1]
 
     def kept(self) -> dict[str, Array]:
         """Nothing: the records themselves are observed again."""
@@ -86,10 +111,10 @@ class LinearMemory:
         self._room = room
         self.start = np.cumsum(room) - room
         total = int(room.sum())
-        shape = (total, self._width) if self.codebook is None else (self._width, total)
-        self.rows = np.empty(shape, dtype=self._dtype)
+        width = self._table.rows.shape[1]
+        self.rows = np.empty((width, total) if self._coded else (total, width), dtype=self._table.rows.dtype)
         self.labels = np.empty(total)
-        self.limits = np.empty(total if self._limits_of is not None else 0)
+        self.limits = np.empty(0 if self._clip_each is None else total)
 
     def _grow(self, needed: Integers) -> None:
         if needed.max() > MOST_RECORDS:
@@ -102,9 +127,57 @@ class LinearMemory:
         for i, count in enumerate(self.filled):
             old, new = slice(start[i], start[i] + count), slice(self.start[i], self.start[i] + count)
             self.labels[new] = labels[old]
-            if self._limits_of is not None:
+            if self._clip_each is not None:
                 self.limits[new] = limits[old]
-            if self.codebook is None:
-                self.rows[new] = rows[old]
-            else:
+            if self._coded:
                 self.rows[:, new] = rows[:, old]
+            else:
+                self.rows[new] = rows[old]
+
+
+def _check_declared(table: Table) -> None:
+    strange = table.labels[~np.isin(table.labels, np.arange(table.classes))]
+    if len(strange):
+        raise GossamerError(
+            f"a record has the label {strange[0]:g}, expected one of the {table.classes} declared: correct it."
+        )
+
+
+def limits_of(table: Table, clip: Clip, outputs: int) -> Array:
+    """How large each record's ‖w‖ may be for ‖a‖ ‖w‖ ≤ c, in exact arithmetic, after all rounding of w and w a.
+
+    With u = 2^-53, n columns and K outputs: a norm of n numbers is found to (n + 2) u, or to 1e-150 where squares
+    underflow. A scalar weight is never above its limit. Softmax's are scaled by limit/norm, where the norm of K
+    numbers is found to (K + 1) u, and the quotient and the product are rounded: ‖w‖ ≤ limit (1 + (K + 4) u). The
+    product w a is rounded by u in each coordinate. Together that is less than (n + K + 16) u, and the limit is smaller
+    than c/‖a‖ by twice that. A record with ‖a‖ > 1e100, whose margins may overflow, gets the limit 0, and no weight.
+    """
+    norms = row_norms(table, clip.norm)
+    beyond = ~(norms <= LARGEST)
+    limits: Array = clip.c / ((norms + 1e-150) * (1 + 2 * (table.columns + outputs + 16) * UNIT))
+    limits[beyond] = 0.0
+    return limits
+
+
+def clipped(grad: Array, clip: Clip) -> Array:
+    """Every row scaled back to norm ≤ c in exact arithmetic; a row that is not finite, or above 1e100, becomes 0.
+
+    With u = 2^-53, a norm of n numbers is found to (n + 2) u, the factor and the products are rounded by 5u at most,
+    and the row is scaled to c less twice that. Squares that underflow hide 1e-150, which is nothing beside u c.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(grad, clip.norm, axis=1, keepdims=True)
+    near = norms <= LARGEST  # beyond it c/norm may lose digits, as it does below 2^-1022
+    shrinks = np.minimum(1.0, clip.c / np.maximum(norms * (1 + 2 * (grad.shape[1] + 16) * UNIT), 1e-150))
+    return np.where(near, grad, 0.0) * np.where(near, shrinks, 0.0)
+
+
+def row_norms(table: Table, norm: Norm) -> Array:
+    """‖a‖ of every record, in float64 whatever the features are in; ∞ where it overflows."""
+    book = table.codebook
+    if book is None:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.linalg.norm(table.rows.astype(np.float64, copy=False), norm, axis=1))
+    value = table.rows.astype(np.int64) + book.offset
+    ones = (book.first[value + 1] - book.first[value]).sum(axis=1)
+    return np.asarray(table.scale * (ones if norm == 1 else np.sqrt(ones)))

@@ -84,7 +84,7 @@ class Objective:
         A small gradient alone is not enough: on separable classes without a ridge it fades as θ runs off to infinity,
         while Newton's step stays long. Where that is so there is no minimiser, and we say so.
         """
-        found = scipy.optimize.minimize(
+        minimum = scipy.optimize.minimize(
             self.value,
             np.zeros(self.size),
             jac=self.gradient,
@@ -92,7 +92,7 @@ class Objective:
             method="trust-ncg",
             options={"gtol": GRADIENT_TOLERANCE, "maxiter": 500},
         )
-        theta: Array = found.x
+        theta: Array = minimum.x
         for _ in range(10):
             gradient = self.gradient(theta)
             onward = self._newton_step(theta, gradient)

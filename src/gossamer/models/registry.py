@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
 
 from gossamer.errors import BadValue
 from gossamer.models.bounds import Clip
+from gossamer.models.linear import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.registry import Registry
 
 
@@ -23,62 +25,37 @@ class Wanted(NamedTuple):
     amp: bool = False
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True)
+class Kind:
     """A kind of model."""
 
-    name: str
     make: Callable[[Wanted], Any]
+    name: str
+    _: KW_ONLY
     options: tuple[str, ...] = ()  # the settings that it takes beside l2 and clip
     quantity: bool = False  # its labels are numbers, not classes
     images: bool = False  # its records are images
     classes_at_most: int | None = None
 
 
-Make = TypeVar("Make", bound=Callable[..., Any])
-
-
-def _adopt(name: str, make: Callable[[Wanted], Any]) -> Kind:
-    return Kind(name, make)
-
-
-MODELS: Registry[Kind] = Registry("model", "gossamer.models", _adopt, heavy=("kernels", "torch", "trial", "images"))
-
-
-def model(
-    name: str,
-    *,
-    options: tuple[str, ...] = (),
-    quantity: bool = False,
-    images: bool = False,
-    classes_at_most: int | None = None,
-) -> Callable[[Make], Make]:
-    """Declare a function that makes a model of what is wanted: it can then be named wherever a model can."""
-
-    def declare(make: Make) -> Make:
-        MODELS.declare(name, make, Kind(name, make, options, quantity, images, classes_at_most))
-        return make
-
-    return declare
+MODELS: Registry[Kind] = Registry(
+    "model", "gossamer.models", lambda name, make: Kind(make, name), heavy=("kernels", "torch", "trial", "images")
+)
+model = MODELS.decorator(Kind)  # declares a function that makes a model: it can then be named wherever a model can
 
 
 @model("logistic", classes_at_most=2)
-def make_logistic(wanted: Wanted) -> Any:
-    from gossamer.models.linear import LogisticRegression
-
+def make_logistic(wanted: Wanted) -> LogisticRegression:
     return LogisticRegression(wanted.l2, wanted.clip)
 
 
 @model("softmax")
-def make_softmax(wanted: Wanted) -> Any:
-    from gossamer.models.linear import SoftmaxRegression
-
+def make_softmax(wanted: Wanted) -> SoftmaxRegression:
     return SoftmaxRegression(wanted.outputs, wanted.l2, wanted.clip)
 
 
 @model("ridge", quantity=True)
-def make_ridge(wanted: Wanted) -> Any:
-    from gossamer.models.linear import RidgeRegression
-
+def make_ridge(wanted: Wanted) -> RidgeRegression:
     return RidgeRegression(wanted.l2, wanted.clip)
 
 

@@ -41,7 +41,7 @@ from gossamer.types import Array, Integers
 
 Tensor = Any
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-EVALUATED, ON_CPU = 1000, 100  # records at a time; a CPU is given larger blocks page by page, each time anew
+EVALUATED, ON_CPU = 1000, 100  # records at a time; on a CPU, larger blocks of memory are mapped anew each time
 ALIGNED = 64  # numbers from which a row may start
 WIDENED = 2**22  # numbers of records' gradients that are float64 at once: 32 MiB, or one record's
 
@@ -143,9 +143,7 @@ class NeuralNetwork:
         module = self.build().to(self.device, self.dtype)
         values = torch.as_tensor(np.array(row) if isinstance(row, np.ndarray) else row).to(self.device, self.dtype)
         with torch.no_grad():
-            for p, part in zip(
-                module.parameters(), values.split([p.numel() for p in module.parameters()]), strict=True
-            ):
+            for p, part in zip(module.parameters(), values.split(list(map(math.prod, self._shapes))), strict=True):
                 p.copy_(part.view(p.shape))
         return module
 
@@ -198,6 +196,21 @@ class NeuralNetwork:
         x = x.reshape(len(x), *self.shape)
         return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
+    def autocast(self) -> Any:
+        """Where modules compute: in bfloat16 as far as torch thinks fit, if the model is to."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.amp)
+
+    def record_gradients(self, module: nn.Module, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Each record's own gradient, by parameter; each goes through the module as a batch of its own."""
+        values, buffers = {name: p.detach() for name, p in module.named_parameters()}, dict(module.named_buffers())
+
+        def loss(values: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            with self.autocast():
+                return self.loss(functional_call(module, (values, buffers), (x[None],)), y[None])
+
+        each: dict[str, Tensor] = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(values, x, y)
+        return each
+
     def flat(self, p: Tensor) -> Tensor:
         """A parameter as it lies in a row: a convolution's channels last, where images' are."""
         return p.permute(0, 2, 3, 1).reshape(-1) if self.channels_last and p.ndim == 4 else p.reshape(-1)
@@ -226,7 +239,11 @@ class Fleet:
                 f"{model.name}: build() gives the same module, or a part of it, again; let it make all of it anew."
             )
         for i, module in enumerate(self.modules):
-            self._attach(module, i)
+            at = 0
+            for p in module.parameters():  # views of row i from now on
+                p.data = model.viewed(self.theta[i, at : at + p.numel()], p)
+                p.grad = model.viewed(self.grad[i, at : at + p.numel()], p)
+                at += p.numel()
         most = model.remember if keep == "history" else 1
         self._kept: list[deque[tuple[Tensor, Tensor]]] = [deque(maxlen=most) for _ in range(m)]  # rounds with records
         self._replay: _Replay | None = None
@@ -236,14 +253,6 @@ class Fleet:
         model, width = self.model, -(-self.model.size // ALIGNED) * ALIGNED
         return torch.empty(m, width, dtype=dtype or model.dtype, device=model.device)[:, : model.size]
 
-    def _attach(self, module: nn.Module, i: int) -> None:
-        """Make a module's parameters views of row i."""
-        at = 0
-        for p in module.parameters():
-            p.data = self.model.viewed(self.theta[i, at : at + p.numel()], p)
-            p.grad = self.model.viewed(self.grad[i, at : at + p.numel()], p)
-            at += p.numel()
-
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
         rows = batch.rows
@@ -252,7 +261,7 @@ class Fleet:
         x, y = self.model.inputs(rows), self.model.targets(batch.labels)
         counts = batch.counts.tolist()
         for kept, its_x, its_y in zip(self._kept, x.split(counts), y.split(counts), strict=True):
-            if len(its_y):  # who has nothing new goes on with what it has
+            if len(its_y):  # a learner without new records keeps its old ones
                 kept.append((its_x, its_y))
 
     def gradient(self, theta: Tensor) -> Tensor:
@@ -264,77 +273,54 @@ class Fleet:
         """
         clip = self.model.clip
         self.theta.copy_(theta)
-        if clip is not None:
-            return self._clipped_records(clip) if clip.per == "record" else self._clipped_rounds(clip)
-        found = self._rows(len(self.grad))
+        if clip is not None and clip.per == "record":
+            return self._clipped_records(clip)
+        each = self._rows(len(self.grad), None if clip is None else torch.float64)
         if self.keep == "latest":
             self._mean_gradients([kept[-1] for kept in self._kept])
-            return found.copy_(self.grad)
-        found.zero_()
-        for k in range(max(map(len, self._kept))):
-            self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
-            found += self.grad
-        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
-
-    def _clipped_rounds(self, clip: Clip) -> Tensor:
-        """The mean of each remembered round's clipped mean gradient."""
-        each = self._rows(len(self.grad), torch.float64)
-        if self.keep == "latest":
-            self._mean_gradients([kept[-1] for kept in self._kept])
-            return clip_rows(each.copy_(self.grad), clip)
-        found = torch.zeros_like(each)
+            each.copy_(self.grad)
+            return each if clip is None else clip_rows(each, clip)
+        total = self._rows(len(self.grad), each.dtype).zero_()
         for k in range(max(map(len, self._kept))):  # round by round, so that each is clipped by itself
             self._mean_gradients([kept[k] if k < len(kept) else None for kept in self._kept])
-            found += clip_rows(each.copy_(self.grad), clip)
-        return found.div_(found.new_tensor([[len(kept)] for kept in self._kept]))
+            each.copy_(self.grad)
+            total += each if clip is None else clip_rows(each, clip)
+        return total.div_(total.new_tensor([[len(kept)] for kept in self._kept]))
 
     def _mean_gradients(self, records: list[tuple[Tensor, Tensor] | None]) -> None:
-        """Every learner's mean gradient over its records, in its row; 0 for who has none."""
+        """Every learner's mean gradient over its records, in its row; 0 for who has none.
+
+        On a GPU it is one CUDA graph, with a stream for each learner: launches cost more than the work otherwise.
+        """
         self.grad.zero_()
-        there = [pair for pair in records if pair is not None]
         if self.model.device.type == "cuda" and self.keep == "latest":
-            self._captured(there)
+            there = [pair for pair in records if pair is not None]
+            if self._replay is None or not self._replay.fits(there):
+                self._replay = _Replay(self, there)
+            self._replay(there)
         else:
             self._backward(records)
 
     def _backward(self, records: Sequence[tuple[Tensor, Tensor] | None]) -> None:
         for module, pair in zip(self.modules, records, strict=True):
             if pair is not None:
-                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+                with self.model.autocast():
                     loss = self.model.loss(module(pair[0]), pair[1])
                 loss.backward()
 
-    def _captured(self, records: list[tuple[Tensor, Tensor]]) -> None:
-        """The same as one CUDA graph, a stream for each learner: launches cost more than the work otherwise."""
-        if self._replay is None or not self._replay.fits(records):
-            self._replay = _Replay(self, records)
-        self._replay(records)
-
     def _clipped_records(self, clip: Clip) -> Tensor:
-        """Each record's own gradient, clipped, then the mean; no parameter is shared between learners.
-
-        Each record goes through the module as a batch of its own, so that one whose gradient overflows becomes 0 and
-        leaves the others as they are.
-        """
-        found = self._rows(len(self.modules), torch.float64)
+        """Each record's own gradient, clipped, then the mean; one that overflows becomes 0 and leaves the others be."""
+        means = self._rows(len(self.modules), torch.float64)
         for i, module in enumerate(self.modules):
-            named = dict(module.named_parameters())
-            buffers = dict(module.named_buffers())
-
-            def loss(values: dict[str, Tensor], x: Tensor, y: Tensor, m: Any = module, b: Any = buffers) -> Tensor:
-                with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
-                    return self.model.loss(functional_call(m, (values, b), (x[None],)), y[None])
-
-            each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
-            x, y = (torch.cat(each_) for each_ in zip(*self._kept[i], strict=True))
-            detached = {name: p.detach() for name, p in named.items()}
-            total = found[i].zero_()
+            x, y = (torch.cat(parts) for parts in zip(*self._kept[i], strict=True))
+            total = means[i].zero_()
             for part, target in zip(x.split(64), y.split(64), strict=True):
-                rows = torch.cat([vmap(self.model.flat)(g) for g in each(detached, part, target).values()], dim=1)
+                each = self.model.record_gradients(module, part, target)
+                rows = torch.cat([vmap(self.model.flat)(g) for g in each.values()], dim=1)
                 for few in rows.split(max(1, WIDENED // self.model.size)):
                     total += clip_rows(few.to(torch.float64, copy=True), clip).sum(dim=0)
             total /= len(x)
-        return found
+        return means
 
     @torch.no_grad()
     def predictions(self, theta: Tensor, rows: Any) -> Tensor:
@@ -342,14 +328,14 @@ class Fleet:
         self.theta.copy_(theta)
         at_once = ON_CPU if self.model.device.type == "cpu" else EVALUATED
         images = [self.model.inputs(rows[k : k + at_once]) for k in range(0, len(rows), at_once)]
-        found = []
+        classes = []
         for module in self.modules:
             module.eval()
-            with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.model.amp):
+            with self.model.autocast():
                 out = torch.cat([module(part) for part in images])
-            found.append(out.argmax(1) if out.ndim > 1 else out > 0)
+            classes.append(out.argmax(1) if out.ndim > 1 else out > 0)
             module.train()
-        return torch.stack(found)
+        return torch.stack(classes)
 
     def quality(self, theta: Tensor, table: Table) -> Array:
         """The share of these records that each learner predicts right."""
@@ -406,7 +392,7 @@ class _Replay:
             main = torch.cuda.current_stream()
             for stream, module, (x, y) in zip(streams, fleet.modules, self._records, strict=True):
                 stream.wait_stream(main)
-                with torch.cuda.stream(stream), torch.autocast("cuda", dtype=torch.bfloat16, enabled=fleet.model.amp):
+                with torch.cuda.stream(stream), fleet.model.autocast():
                     fleet.model.loss(module(x), y).backward()
             for stream in streams:
                 main.wait_stream(stream)

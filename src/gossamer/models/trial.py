@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 from torch.nn.parameter import is_lazy
 
@@ -75,13 +75,11 @@ def refuse_memory(model: Any) -> None:
     with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(0)
         first, second = torch.randn(2, 4, *model.shape, device=model.device, dtype=torch.float32).to(model.dtype)
-        for gradient in (_whole_gradient, _gradients_of_each):
-            if gradient is _gradients_of_each and (model.clip is None or model.clip.per == "round"):
-                continue
-            fresh = gradient(model, _seeded(model), second)
+        for of_each in (False, True) if model.clip is not None and model.clip.per == "record" else (False,):
+            fresh = _gradients(model, _seeded(model), second, of_each)
             used = _seeded(model)
-            gradient(model, used, first)
-            again = gradient(model, used, second)
+            _gradients(model, used, first, of_each)
+            again = _gradients(model, used, second, of_each)
             if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(fresh, again, strict=True)):
                 raise NotProvable(
                     f"{model.name} gives another gradient for the same records once it has seen others: it carries "
@@ -95,32 +93,21 @@ def _seeded(model: Any) -> nn.Module:
     return module
 
 
-def _whole_gradient(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
+def _gradients(model: Any, module: nn.Module, x: Tensor, of_each: bool) -> list[Tensor]:
+    """The gradient of some records' mean loss, or each record's own, by parameter."""
     torch.manual_seed(2)
     y = torch.zeros(len(x), device=x.device).to(model.labels)
-    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+    if of_each:
+        return list(model.record_gradients(module, x, y).values())
+    with model.autocast():
         loss = model.loss(module(x), y)
     learnt = [p for p in module.parameters() if p.requires_grad]
-    found = torch.autograd.grad(loss, learnt, allow_unused=True)
-    return [g for g in found if g is not None]
-
-
-def _gradients_of_each(model: Any, module: nn.Module, x: Tensor) -> list[Tensor]:
-    torch.manual_seed(2)
-    y = torch.zeros(len(x), device=x.device).to(model.labels)
-    values = {name: p.detach() for name, p in module.named_parameters()}
-    buffers = dict(module.named_buffers())
-
-    def loss(values: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
-            return model.loss(functional_call(module, (values, buffers), (x[None],)), y[None])
-
-    return list(vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(values, x, y).values())
+    return [g for g in torch.autograd.grad(loss, learnt, allow_unused=True) if g is not None]
 
 
 def _try_loss(model: Any, module: nn.Module, x: Tensor, y: Tensor) -> None:
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.amp):
+    with model.autocast():
         try:
             out = functional_call(module, buffers, (x,))
         except Exception as error:  # whatever a module says

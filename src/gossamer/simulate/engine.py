@@ -20,21 +20,13 @@ from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
-from gossamer.privacy import (
-    MECHANISMS,
-    Mechanism,
-    Privacy,
-    PrivateBoundary,
-    SimulatedNoise,
-    Unproved,
-    simulated,
-)
+from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
-from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json
+from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_of
-from gossamer.simulate.matrix import MatrixRounds, matrix_rounds
+from gossamer.simulate.matrix import matrix_rounds
 from gossamer.simulate.metrics import metrics_of
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
@@ -85,7 +77,10 @@ def simulate(
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
     _check_run(network, stream, steps, gradient, every, seed)
     privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
-    _check_learners(scales, network.m)
+    if isinstance(scales, Decay) and scales.learners not in (None, network.m):
+        raise GossamerError(
+            f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
+        )
     notes += [*algorithm.notes(scales), *stream.notes]
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
@@ -93,7 +88,6 @@ def simulate(
     memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
     metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
-    size = model.theta_size(stream.table.columns)
     rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
     if "W" in algorithm.mixes and network.one_way:
         notes.append(
@@ -109,9 +103,14 @@ def simulate(
             for t in range(start):
                 memory.observe(stream.arrivals(t))
     else:
-        history.append(metrics.mean(0, metrics.learners(state.theta, 0)))
+        history.append(mean_row(0, metrics.learners(state.theta, 0), metrics.each))
 
-    boundary = _boundary(privacy, algorithm, network, stream, model, gradient, steps, size)
+    boundary: PrivateBoundary | Unproved
+    if isinstance(privacy, Mechanism):
+        _check_provable(privacy, model)
+        boundary = privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps))
+    else:
+        boundary = Unproved(privacy)
     private = isinstance(boundary, PrivateBoundary)
     if isinstance(boundary, PrivateBoundary) and resume is not None:
         for t in range(start):
@@ -123,21 +122,25 @@ def simulate(
     mix = Mixer(network, algorithm.mixes, model.arrays)
     rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
     state = state if start else rounds.start(state)
-    matrix = _by_matrix(algorithm, network, model.arrays, privacy, state, start)
+    matrix = None
+    if model.arrays.place == "cuda" and (
+        privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
+    ):
+        matrix = matrix_rounds(algorithm, network, model.arrays, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
     behind: set[str | None] = set()
 
     def look() -> np.recarray[Any, Any]:
-        """The learners' errors now, found once a round."""
+        """The learners' errors now, computed once a round."""
         nonlocal looked, learners
         if looked != t:
             looked, learners = t, metrics.learners(state.theta, t)
         return learners
 
     def record() -> Record:
-        """Of this moment."""
+        """The record of this moment."""
         learners = look()
-        last = [] if history[-1].t[0] == t else [metrics.mean(t, learners)]
+        last = [] if history[-1].t[0] == t else [mean_row(t, learners, metrics.each)]
         joined = np.concatenate(history + last).view(np.recarray)
         kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
         kept |= {name: model.to_record(value) for name, value in boundary.kept(t).items()}
@@ -163,7 +166,7 @@ def simulate(
             else:
                 state = one_round(rounds, mix, state, stream.arrivals(t - 1), t - 1)
             if t % every == 0 or t == steps:
-                history.append(metrics.mean(t, look()))
+                history.append(mean_row(t, look(), metrics.each))
             if callback is not None and callback(Progress(t, steps, history[-1], record)):
                 break
         return record()
@@ -185,22 +188,6 @@ def _noise(
         raise BadValue("privacy", privacy, "expected noise, such as gossamer.Laplace.for_budget(8.0)")
     at_source = getattr(privacy, "where", "messages") == "source"
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
-
-
-def _by_matrix(
-    algorithm: Algorithm[State],
-    network: Network,
-    kind: Kind,
-    privacy: Privacy | Mechanism | None,
-    state: State,
-    start: int,
-) -> MatrixRounds[State] | None:
-    """Rounds as one kernel, where there is a GPU and the noise, if any, is simulated and on messages."""
-    simple = privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
-    if not simple or kind.place != "cuda":
-        return None
-    noise = privacy if isinstance(privacy, SimulatedNoise) else None
-    return matrix_rounds(algorithm, network, kind, noise, state, start)
 
 
 def one_round(rounds: Rounds[State], mix: Mixer, state: State, records: Batch, t: int) -> State:
@@ -225,18 +212,7 @@ class Mixer:
         return received
 
 
-def _boundary(
-    privacy: Privacy | Mechanism | None,
-    algorithm: Algorithm[Any],
-    network: Network,
-    stream: Stream,
-    model: Model,
-    gradient: Gradient,
-    steps: int,
-    size: int,
-) -> PrivateBoundary | Unproved:
-    if not isinstance(privacy, Mechanism):
-        return Unproved(privacy)
+def _check_provable(privacy: Mechanism, model: Model) -> None:
     if type(privacy) not in MECHANISMS.values():
         raise NotProvable(
             f"privacy={type(privacy).__name__}: nothing is proved of a mechanism of one's own; use Laplace or "
@@ -246,18 +222,13 @@ def _boundary(
         # The recursion takes states as exact; in float32 rounding alone moves a message by more than is charged.
         raise NotProvable(
             "noise on messages is proved for states in float64, and this model's are narrower: use ",
-            AnyOf(Argument("dtype", python="NeuralNetwork(…, dtype=torch.float64)"), AT_SOURCE),
-            ".",
-        )
-    return privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps))
+            AnyOf(Argument("dtype", python="NeuralNetwork(…, dtype=torch.float64)"), AT_SOURCE), ".",
+        )  # fmt: skip
 
 
 def _check_run(network: Network, stream: Stream, steps: int, gradient: str, every: int, seed: int) -> None:
-    for name, value, least, most in (
-        ("steps", steps, 1, 2**40),
-        ("evaluate_every", every, 1, 2**40),
-        ("seed", seed, 0, 2**63 - 1),
-    ):
+    limits = (("steps", steps, 1, 2**40), ("evaluate_every", every, 1, 2**40), ("seed", seed, 0, 2**63 - 1))
+    for name, value, least, most in limits:
         if not isinstance(value, int | np.integer) or not least <= value <= most:
             raise BadValue(name, value, f"expected a whole number from {least} to {most}")
     if network.m != stream.learners:
@@ -272,13 +243,6 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
                 Argument("gradient", "latest"), " needs: use fewer ", Argument("steps"), ", or ",
                 Argument("gradient", "history"), ".",
             )  # fmt: skip
-
-
-def _check_learners(scales: Schedule | None, m: int) -> None:
-    if isinstance(scales, Decay) and scales.learners not in (None, m):
-        raise GossamerError(
-            f"the noise is given for {scales.learners} learners and the network has {m}: give one each."
-        )
 
 
 def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
@@ -309,17 +273,13 @@ def _config(
     every: int,
 ) -> dict[str, Any]:
     """What decides a run's numbers; a record is resumed only where all of it agrees."""
-    links = repr((network.edges("R"), network.edges("C"))).encode()
+    fingerprint = hashlib.sha256(repr((network.edges("R"), network.edges("C"))).encode()).hexdigest()
     says = type(privacy).__repr__ is not object.__repr__
     return {
         "title": f"{algorithm.name}, {network.m} learners",
         "version": __version__,
         "algorithm": {"name": algorithm.name, **algorithm.parameters},
-        "network": {
-            "learners": network.m,
-            "links": len(network.edges()),
-            "fingerprint": hashlib.sha256(links).hexdigest(),
-        },
+        "network": {"learners": network.m, "links": len(network.edges()), "fingerprint": fingerprint},
         "stream": dict(stream.description),
         "model": str(model),
         "score": model.score,
@@ -332,7 +292,7 @@ def _config(
 
 
 def _unlike(one: Any, other: Any) -> Any:
-    """What of a setting is not as in another; a fingerprint only where nothing else says it."""
+    """The parts of one setting that differ from another's; the fingerprint only where nothing else does."""
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
         return one
     unlike = {part: one.get(part) for part in {**one, **other} if one.get(part) != other.get(part)}

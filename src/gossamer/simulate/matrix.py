@@ -31,7 +31,7 @@ from gossamer.types import Array
 
 ALIGNED = 64  # numbers from which a row starts
 CHUNK = 1 << 20  # coordinates at a time, without the kernel
-FAR = 2.0**300  # a box that no such value touches is none
+FAR = 2.0**300  # a finite box cuts off values of this size
 
 
 class RoundMatrix(Generic[State]):
@@ -41,7 +41,7 @@ class RoundMatrix(Generic[State]):
         self._algorithm, self._noise, self._m = algorithm, noise, network.m
         self._rows = network.rows(mixes=algorithm.mixes)
         self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
-        width = 7 * network.m + 1  # of no other array
+        width = 7 * network.m + 1  # that no other array of a state has
         state = algorithm.init(self._rows, np.zeros((network.m, width)))
         self.form = state  # small, and of the algorithm's own type
         self.wide = [name for name, value in state._asdict().items() if value.shape[1] == width]
@@ -87,19 +87,21 @@ class MatrixRounds(Generic[State]):
         self._x = self._stacked([getattr(state, name) for name in matrix.wide])
         by_kernel = noise is None or noise.law.triton_branch is not None
         on_gpu = kind.place == "cuda" and self._x.dtype == self._torch.float32
-        self._advance = _kernel() if by_kernel and on_gpu else None
+        self._advance: Callable[..., None] | None = None
+        if by_kernel and on_gpu and importlib.util.find_spec("triton") is not None:  # which compiles the kernel
+            self._advance = importlib.import_module("gossamer.simulate.kernel").advance
         for t in range(start):  # to the narrow state of that round, by the same float64 steps
             matrix.next(t)
 
     def _stacked(self, parts: list[Any]) -> Any:
-        """One array of all, whose rows start where the kernel reads fast."""
+        """All parts in one array, whose rows start where the kernel reads fast."""
         n = parts[0].shape[1]
         made = parts[0].new_zeros(sum(map(len, parts)), -(-n // ALIGNED) * ALIGNED)[:, :n]
         return self._torch.cat(parts, out=made)
 
     @property
     def state(self) -> State:
-        """Views of what there is now, which the next round overwrites."""
+        """Views of the current state; the next round overwrites them."""
         k = len(self._matrix.wide)
         wide = dict(zip(self._matrix.wide, self._x.chunk(k), strict=True))
         narrow = {name: self._arrays.make(value) for name, value in self._matrix.narrow.items()}
@@ -126,14 +128,6 @@ class MatrixRounds(Generic[State]):
                 noise = self._torch.empty(drawn, part.shape[1], dtype=x.dtype, device=x.device)
                 after += matrix[:, own + its :] @ law.on_tensors().seeded_by_size(noise, generator)
             part.copy_(after)
-
-
-def _kernel() -> Callable[..., None] | None:
-    """The kernel, where Triton is there to compile it."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    advance: Callable[..., None] = importlib.import_module("gossamer.simulate.kernel").advance
-    return advance
 
 
 def matrix_rounds(

@@ -11,13 +11,13 @@ from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
 from gossamer.models import LinearModel, Memory, Model, Objective
 from gossamer.records import Population
-from gossamer.run_record import LEARNER, mean_row
+from gossamer.run_record import LEARNER
 from gossamer.streams import Stream
 from gossamer.types import Array
 
 
 def metrics_of(model: Model, stream: Stream, memory: Memory) -> Metrics | Tested:
-    """Against θ* where it can be found: for a linear model that nothing else is there to test on."""
+    """Errors against θ* for a linear model without test records; otherwise the accuracy of predictions."""
     if isinstance(model, LinearModel) and stream.test is None:
         return Metrics(model, stream.population)
     return Tested(stream, memory)
@@ -28,6 +28,8 @@ ASTRAY = 1e12  # no network is that far from its start and still learns; clipped
 
 class Metrics:
     """Evaluates a stack of learners against the whole population."""
+
+    each: tuple[str, ...] = ()  # what a history keeps learner by learner, beside the means
 
     def __init__(self, model: LinearModel, population: Population) -> None:
         self._objective = Objective(model, population)
@@ -48,16 +50,12 @@ class Metrics:
                 "use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
         values, quality = self._objective.evaluate(theta)
-        found = np.recarray(len(theta), dtype=LEARNER)
-        found.tracking_error = np.linalg.norm(theta - self.optimum, axis=1)
-        found.optimality_gap = values - self._least
-        found.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
-        found.accuracy = quality
-        return found
-
-    @staticmethod
-    def mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return mean_row(t, learners)
+        errors = np.recarray(len(theta), dtype=LEARNER)
+        errors.tracking_error = np.linalg.norm(theta - self.optimum, axis=1)
+        errors.optimality_gap = values - self._least
+        errors.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
+        errors.accuracy = quality
+        return errors
 
 
 class Tested:
@@ -68,6 +66,7 @@ class Tested:
     """
 
     SAMPLE = 2000
+    each = ("accuracy", "train_accuracy")
 
     def __init__(self, stream: Stream, memory: Memory) -> None:
         table, test, self._memory = stream.table, stream.test, memory
@@ -76,9 +75,8 @@ class Tested:
         chosen = np.random.default_rng(0).permutation(len(table))[:sample]
         self._train = replace(table, rows=table.rows[chosen], labels=table.labels[chosen])
         self._test = self._train if test is None else test
-        self.notes = (
-            [] if test is not None else ["Accuracy is on a sample of the training records: there are no others."]
-        )
+        sampled = "Accuracy is on a sample of the training records: there are no others."
+        self.notes = [sampled] if test is None else []
 
     def learners(self, theta: Any, t: int) -> np.recarray[Any, Any]:
         wild = ~(np.array([float(abs(row).max()) for row in theta]) < ASTRAY)
@@ -87,17 +85,13 @@ class Tested:
                 f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite, or beyond "
                 f"{ASTRAY:g}, at round {t}; use a smaller step, or clip gradients."
             )
-        found = np.recarray(len(theta), dtype=TESTED)
-        found.tracking_error = found.optimality_gap = np.nan
+        errors = np.recarray(len(theta), dtype=TESTED)
+        errors.tracking_error = errors.optimality_gap = np.nan
         lengths = kind_of(theta).row_lengths
-        found.consensus_error, found.parameter_norm = lengths(theta - theta.mean(0)), lengths(theta)
-        found.accuracy = self._memory.quality(theta, self._test)
-        found.train_accuracy = self._memory.quality(theta, self._train)
-        return found
-
-    @staticmethod
-    def mean(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return mean_row(t, learners, each=("accuracy", "train_accuracy"))
+        errors.consensus_error, errors.parameter_norm = lengths(theta - theta.mean(0)), lengths(theta)
+        errors.accuracy = self._memory.quality(theta, self._test)
+        errors.train_accuracy = self._memory.quality(theta, self._train)
+        return errors
 
 
 TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
