@@ -33,9 +33,9 @@ def draw_network(network: Network, title: str = "") -> Figure:
         axes.add_patch(FancyArrowPatch(*ends, shrinkA=float(radius[j]), shrinkB=float(radius[i]) + 2, **style))
     dots = axes.scatter(place[:, 0], place[:, 1], s=size, c=u, cmap="viridis", vmin=0, zorder=3, edgecolors="white")
     if m <= 40:
-        for i in range(m):
+        for i, (x, y) in enumerate(place):
             colour = "black" if u[i] > 0.55 * u.max() else "white"
-            axes.text(*place[i], str(i), ha="center", va="center", fontsize=8, color=colour, zorder=4)
+            axes.text(x, y, str(i), ha="center", va="center", fontsize=8, color=colour, zorder=4)
     figure.colorbar(dots, ax=axes, shrink=0.55, label="Perron weight uᵢ (mean 1)", orientation="horizontal", pad=0.02)
     axes.set_title(title or repr(network), fontsize=10, parse_math=False)
     axes.set_aspect("equal")
