@@ -9,7 +9,7 @@ from pathlib import Path
 from gossamer.errors import GossamerError
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, remedy: str = "choose another place") -> None:
     """Write a file whole or not at all."""
     try:
         path = path.resolve()  # a link stays a link
@@ -29,4 +29,4 @@ def replace_file(path: Path, content: bytes) -> None:
             os.unlink(fresh)
             raise
     except OSError as error:
-        raise GossamerError(f"{path} cannot be written ({error.strerror}): choose another place.") from None
+        raise GossamerError(f"{path} cannot be written ({error.strerror}): {remedy}.") from None

@@ -98,8 +98,7 @@ def binary_table(X: NDArray[Any], y: Array) -> Table:
     columns = X.shape[1]
     most = int(X.astype(bool).sum(axis=1).max(initial=0))
     if columns <= LONE_COLUMNS * most:
-        digits = X.astype(np.uint8)
-        codebook, codes = encode_digits(digits, [1] * columns, optional=True)
+        codebook, codes = encode_digits(X.astype(np.uint8), [1] * columns, optional=True)
     else:
         codebook, codes = _encode_indices(X, most)
     return Table(codes, np.asarray(y, dtype=float), codebook, columns)

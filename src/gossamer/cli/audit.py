@@ -57,12 +57,12 @@ def audit(
         task = bar.add_task("replaying", total=len(cases) + 1)
         for step, case in cases:
             bar.update(task, description=f"replaying {_name(case.mechanism)}, {case.gradient}")
-            found = list(findings(case, seed))
-            bad = [finding for finding in found if not finding.holds]
+            checked = list(findings(case, seed))
+            bad = [finding for finding in checked if not finding.holds]
             failed += len(bad)
             verdict = "[green]holds[/]" if not bad else f"[red]{len(bad)} FAILED[/]: {escape(bad[0].check)}"
-            row = (_name(case.mechanism), case.gradient, _model_name(case), f"{step:g}", str(len(found)))
-            table.add_row(*row, f"{power(found):.2f}", verdict)
+            row = (_name(case.mechanism), case.gradient, _model_name(case), f"{step:g}", str(len(checked)))
+            table.add_row(*row, f"{power(checked):.2f}", verdict)
             bar.advance(task)
         bar.update(task, description="an outside judge")
         refuted, says = _outside(network)
@@ -102,15 +102,13 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
     with _bar() as bar:
         task = bar.add_task("planting defects", total=len(cases) * len(DEFECTS))
         for case in cases:
-            for defect, found in run_self_test(case):
+            for defect, finding in run_self_test(case):
                 bar.update(task, advance=1, description=defect.name)
-                missed += found is None
-                place = f"{_name(case.mechanism)}, {case.gradient}, {_model_name(case)}"
-                if found is None:
-                    table.add_row(defect.name, place, "[red]NOT FOUND[/]", "", "")
-                else:
-                    numbers = (f"{found.measured:.4g}", f"{found.allowed:.4g}")
-                    table.add_row(defect.name, place, escape(found.check), *numbers)
+                missed += finding is None
+                seen = ["[red]NOT FOUND[/]", "", ""]
+                if finding is not None:
+                    seen = [escape(finding.check), f"{finding.measured:.4g}", f"{finding.allowed:.4g}"]
+                table.add_row(defect.name, f"{_name(case.mechanism)}, {case.gradient}, {_model_name(case)}", *seen)
     console.print(table)
     console.print(f"{table.row_count - missed} of {table.row_count} planted defects were found.")
     return 1 if missed else 0
@@ -119,26 +117,18 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
 def _outside(network: Network) -> tuple[int, list[str]]:
     """Many runs before jax_privacy's auditor: how many claims it refutes, and what it says."""
     if importlib.util.find_spec("jax_privacy") is None:
-        return 0, [
-            "No outside judge: jax_privacy's auditor is not installed; get it with "
-            "pip install 'gossamer-learning[audit]'."
-        ]
+        install = "pip install 'gossamer-learning[audit]'"
+        return 0, [f"No outside judge: jax_privacy's auditor is not installed; get it with {install}."]
     refuted, says = 0, []
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
-    for mechanism in (
-        Laplace.for_budget(1.0, where="source"),
-        Laplace.for_budget(1.0),
-        Gaussian.for_budget(1.0, 1e-5),
-    ):
+    for mechanism in (Laplace.for_budget(1.0, where="source"), Laplace.for_budget(1.0), Gaussian.for_budget(1.0, 1e-5)):
         gradient: Gradient = "latest" if mechanism.where == "source" else "history"
-        found = judge(Case(algorithm, network, LogisticRegression(l2=0.1), mechanism, gradient, rounds=6))
+        finding = judge(Case(algorithm, network, LogisticRegression(l2=0.1), mechanism, gradient, rounds=6))
         at = f" (δ = {mechanism.delta:g})" if mechanism.delta else ""
-        verdict = "holds" if found.holds else "REFUTED"
-        says.append(
-            f"Outside judge, {_name(mechanism)}: certifies ε ≥ {found.measured:.2f} of the claimed "
-            f"{found.allowed:.2f}{at}: {verdict}."
-        )
-        refuted += not found.holds
+        claim = f"ε ≥ {finding.measured:.2f} of the claimed {finding.allowed:.2f}{at}"
+        verdict = "holds" if finding.holds else "REFUTED"
+        says.append(f"Outside judge, {_name(mechanism)}: certifies {claim}: {verdict}.")
+        refuted += not finding.holds
     return refuted, says
 
 

@@ -95,8 +95,7 @@ def budget(
         for sentence in [*said, *why, *_advice(learners, mechanism, given, steps)]:
             Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
-        from gossamer.report.budget import draw_budget
-        from gossamer.report.files import save_picture
+        from gossamer.report import draw_budget, save_picture
 
         save_picture(draw_budget(*_curves(ledgers, steps), names=names, title=_title(mechanism)), plot)
         if not as_json:

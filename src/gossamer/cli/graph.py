@@ -11,7 +11,7 @@ from rich.table import Table
 
 from gossamer.cli.output import check_picture
 from gossamer.networks import read_network
-from gossamer.report import draw_network
+from gossamer.report import draw_network, save_picture
 
 
 def graph(
@@ -44,8 +44,6 @@ def graph(
             table.add_row(str(i), hears, f"{network.perron[i]:.3f}")
         console.print(table)
     if plot is not None:
-        from gossamer.report.files import save_picture
-
         about = f"{network.m} learners, {len(network.edges())} links, spectral gap {network.spectral_gap:.3f}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)

@@ -260,7 +260,7 @@ def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
 
 def _keep(record: Record, spec: Spec, json_file: Path | None, plot: Path | None, folder: Path | None) -> list[Path]:
     """Write all that was asked for; the files."""
-    from gossamer.report.files import save_picture
+    from gossamer.report import save_picture
 
     written: list[Path] = []
     picture = _picture(record, delta_of(spec)) if folder is not None or plot is not None else None

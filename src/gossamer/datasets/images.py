@@ -14,28 +14,30 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import http.client
 import io
+import logging
 import math
 import os
-import sys
 import tarfile
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.datasets.registry import dataset
 from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.files import replace_file
 from gossamer.records import FeatureBounds, Table
 from gossamer.streams import scattering, wavelets
 from gossamer.streams.stream import BY_CLASS, Draws, OnePass, check_choice
 from gossamer.types import Integers
 
+log = logging.getLogger(__name__)
 Bytes = NDArray[np.uint8]
 MNIST_PAGE = "https://yann.lecun.com/exdb/mnist/"
 CIFAR10_PAGE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -59,14 +61,12 @@ DIRICHLET = 0.3  # how unlike the learners' mixtures of classes are with split="
 Split = Literal["iid", "by-class"]
 Draw = Literal["random", "once"]
 Features = Literal["pixels", "scattering"]
-OPTIONS = ("draw", "split", "per_round", "features", "tested")
 POOL = {1: 4, 3: 3}  # places along a side, for grey and coloured images
+LEARNT: dict[str, Any] = {"classes": 10, "model": "resnet18", "step": "0.6,0.6", "noise": "0.01,0.51:0.6"}
+LEARNT |= {"options": ("draw", "split", "per_round", "features", "tested"), "steps": 1500, "per_round": 40}
 
 
-@dataset(
-    label="MNIST", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
-    per_round=40, shape=(1, 28, 28),
-)  # fmt: skip
+@dataset(label="MNIST", shape=(1, 28, 28), **LEARNT)
 def mnist(
     learners: int = 10,
     seed: int = 0,
@@ -80,21 +80,18 @@ def mnist(
 
     split="by-class" gives every learner a mixture of classes of its own, drawn from a Dirichlet law. Labels then decide
     who gets what, so that no privacy can be claimed.
-    features="scattering" gives rows for a linear model (gossamer.streams.scattering) in place of bytes; they are found
-    once, in a minute or a few, and kept beside the images.
+    features="scattering" gives rows for a linear model (gossamer.streams.scattering) in place of bytes; they are
+    computed once, which takes some minutes, and kept beside the images.
     """
     base = _folder(folder) / "mnist"
-    _bring([base / f"{name}.gz" for name in MNIST], lambda path: _write(path, _download(MNIST_PAGE + path.name)))
-    files = [_unpacked(base / f"{name}.gz", sha) for name, sha in MNIST.items()]
+    _download_missing([base / f"{name}.gz" for name in MNIST], lambda path: MNIST_PAGE + path.name, _write)
+    files = [_read_original(base / f"{name}.gz", sha) for name, sha in MNIST.items()]
     train, test = (_table(_idx(images, 16), _idx(labels, 8)) for images, labels in (files[:2], files[2:]))
-    train, test = _as(features, train, test, 1, 28, base)
+    train, test = _as_features(features, train, test, 1, 28, base)
     return _stream("mnist", train, test, learners, seed, draw, split, per_round)
 
 
-@dataset(
-    label="CIFAR-10", options=OPTIONS, classes=10, model="resnet18", step="0.6,0.6", noise="0.01,0.51:0.6", steps=1500,
-    per_round=40, shape=(3, 32, 32),
-)  # fmt: skip
+@dataset(label="CIFAR-10", shape=(3, 32, 32), **LEARNT)
 def cifar10(
     learners: int = 10,
     seed: int = 0,
@@ -106,15 +103,17 @@ def cifar10(
 ) -> Draws | OnePass:
     """Ten kinds of things, 32 × 32 in colour, `per_round` images a learner and round; stream.test has 10 000 others."""
     base = _folder(folder) / "cifar10" / "cifar-10-batches-bin"
-    _bring([base / name for name in CIFAR10], lambda path: _unpack_archive(_download(CIFAR10_PAGE), path.parent))
-    batches = [_checked(base / name, sha) for name, sha in CIFAR10.items()]
+    _download_missing([base / name for name in CIFAR10], lambda _: CIFAR10_PAGE, _unpack_archive)
+    batches = [_read_original(base / name, sha) for name, sha in CIFAR10.items()]
     train, test = (_cifar(b"".join(part)) for part in (batches[:5], batches[5:]))
-    train, test = _as(features, train, test, 3, 32, base)
+    train, test = _as_features(features, train, test, 3, 32, base)
     return _stream("cifar10", train, test, learners, seed, draw, split, per_round)
 
 
-def _as(features: Features, train: Table, test: Table, channels: int, side: int, base: Path) -> tuple[Table, Table]:
-    """The images as features, where these are asked for; rows of norm 1, whatever the image."""
+def _as_features(
+    features: Features, train: Table, test: Table, channels: int, side: int, base: Path
+) -> tuple[Table, Table]:
+    """The images as the features that are asked for; those of scattering have norm 1, whatever the image."""
     check_choice("features", features, "pixels", "scattering")
     if features == "pixels":
         return train, test
@@ -126,18 +125,17 @@ def _as(features: Features, train: Table, test: Table, channels: int, side: int,
     digest = hashlib.sha256(rows.tobytes() + code + str(POOL).encode()).hexdigest()[:16]
     kept = base / f"scattering-{digest}.npy"
     try:
-        found = np.load(kept, allow_pickle=False)
-        if found.shape != (len(rows), n) or found.dtype != np.float32:
+        scattered = np.load(kept, allow_pickle=False)
+        if scattered.shape != (len(rows), n) or scattered.dtype != np.float32:
             raise ValueError("not these images' features")
     except (OSError, ValueError, EOFError):
-        found = scattering.scattered(rows, channels, side, POOL[channels])
+        scattered = scattering.scattered(rows, channels, side, POOL[channels])
         buffer = io.BytesIO()
-        np.save(buffer, found)
+        np.save(buffer, scattered)
         with contextlib.suppress(GossamerError):  # a folder that is only read is no reason to stop
             _write(kept, buffer.getvalue())
-    parts = found[: len(train)], found[len(train) :]
-    made = [Table(x, y.labels, None, n, bounds=bounds) for x, y in zip(parts, (train, test), strict=True)]
-    return made[0], made[1]
+    of_train, of_test = np.split(scattered, [len(train)])
+    return Table(of_train, train.labels, None, n, bounds=bounds), Table(of_test, test.labels, None, n, bounds=bounds)
 
 
 def _stream(
@@ -149,11 +147,8 @@ def _stream(
     if split == "by-class":
         train = replace(train, undeclared=BY_CLASS)
     about = {"data": name, "split": split, "draw": draw}
-    stream: Draws | OnePass
-    if draw == "random":
-        stream = Draws(train, pools, seed, per_round, about)
-    else:
-        stream = OnePass(train, pools, per_round, about)
+    once = draw == "once"
+    stream = OnePass(train, pools, per_round, about) if once else Draws(train, pools, seed, per_round, about)
     stream.test = test
     return stream
 
@@ -190,45 +185,35 @@ def _folder(given: str | Path | None) -> Path:
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gossamer"
 
 
-def _bring(files: list[Path], bring: Callable[[Path], None]) -> None:
-    """Download what is not there; where no page can be reached, say which files go where."""
+def _download_missing(files: list[Path], page_of: Callable[[Path], str], keep: Callable[[Path, bytes], None]) -> None:
+    """Download what is not there; where a page cannot be reached, say which files go where."""
     for path in files:
         if path.is_file():
             continue
+        page = page_of(path)
+        log.warning("downloading %s", page)
         try:
-            bring(path)
-        except _UnreachableError as error:
+            with urllib.request.urlopen(page, timeout=60) as answer:
+                content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
             missing = [file.name for file in files if not file.is_file()]
+            named = os.environ.get("GOSSAMER_DATA")
+            nowhere = named and Path(named) in path.parents and not Path(named).is_dir()
+            also = f", and GOSSAMER_DATA names {named}, which is no folder" if nowhere else ""
             raise GossamerError(
-                f"{error}{_no_folder(path)}: download the data elsewhere, and put {', '.join(missing)} into "
-                f"{path.parent} (GOSSAMER_DATA says where else)."
+                f"{page} cannot be reached ({getattr(error, 'reason', error)}){also}: download the data elsewhere, and "
+                f"put {', '.join(missing)} into {path.parent} (GOSSAMER_DATA says where else)."
             ) from None
+        keep(path, content)
 
 
-def _no_folder(path: Path) -> str:
-    named = os.environ.get("GOSSAMER_DATA")
-    if not named or Path(named) not in path.parents or Path(named).is_dir():
-        return ""
-    return f", and GOSSAMER_DATA names {named}, which is no folder"
-
-
-class _UnreachableError(Exception):
-    """A page, and why it did not answer."""
-
-
-def _unpacked(path: Path, sha: str) -> bytes:
+def _read_original(path: Path, sha: str) -> bytes:
+    """The content of a file, unpacked, if it is what was published."""
     try:
-        content = gzip.decompress(path.read_bytes())
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError) as error:
         raise GossamerError(f"{path} cannot be unpacked ({error}): remove it, and it is brought again.") from None
-    return _same(path, content, sha)
-
-
-def _checked(path: Path, sha: str) -> bytes:
-    return _same(path, path.read_bytes(), sha)
-
-
-def _same(path: Path, content: bytes, sha: str) -> bytes:
     if CHECKED and hashlib.sha256(content).hexdigest() != sha:
         raise GossamerError(
             f"{path} is not the original file (its SHA-256 differs): remove it, and it is brought again."
@@ -236,46 +221,21 @@ def _same(path: Path, content: bytes, sha: str) -> bytes:
     return content
 
 
-def _download(page: str) -> bytes:
-    """The content of a page, with progress on a terminal; one sentence where there is no network."""
-    try:
-        with urllib.request.urlopen(page, timeout=60) as answer:
-            size, found = int(answer.headers.get("Content-Length") or 0), io.BytesIO()
-            while part := answer.read(1 << 20):
-                found.write(part)
-                if sys.stderr.isatty():
-                    done = f"{found.tell() >> 20} of {size >> 20} MiB" if size else f"{found.tell() >> 20} MiB"
-                    print(f"\r{page}: {done}", end="", file=sys.stderr, flush=True)
-            if sys.stderr.isatty():
-                print(file=sys.stderr)
-            return found.getvalue()
-    except (urllib.error.URLError, OSError) as error:
-        raise _UnreachableError(f"{page} cannot be reached ({getattr(error, 'reason', error)})") from None
-
-
-def _unpack_archive(content: bytes, base: Path) -> None:
-    """The six batches of the binary version; nothing else in an archive is written."""
+def _unpack_archive(path: Path, content: bytes) -> None:
+    """Write the six batches of the binary version beside `path`; nothing else in an archive is written."""
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for member in archive.getmembers():
                 name = Path(member.name).name
                 file = archive.extractfile(member) if name in CIFAR10 else None
                 if file is not None:
-                    _write(base / name, file.read())
+                    _write(path.with_name(name), file.read())
     except tarfile.TarError as error:
         raise GossamerError(f"{CIFAR10_PAGE} gave no archive ({error}): try again later.") from None
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}-{os.getpid()}")
-        fresh.write_bytes(content)
-        fresh.replace(path)
-    except OSError as error:
-        raise GossamerError(
-            f"{path} cannot be written ({error.strerror}): set GOSSAMER_DATA to another folder."
-        ) from None
+    replace_file(path, content, remedy="set GOSSAMER_DATA to another folder")
 
 
 def _idx(content: bytes, header: int) -> Bytes:

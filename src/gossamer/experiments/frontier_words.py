@@ -82,7 +82,7 @@ def _accuracy(entry: Entry) -> float:
 
 
 def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
-    from gossamer.report.frontier import draw_frontier
+    from gossamer.report.bands import draw_frontier
 
     figures = {}
     for file, (shows, name, label, worst) in FIGURES.items():

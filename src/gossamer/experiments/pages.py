@@ -43,7 +43,7 @@ class Page:
 
     def write(self, folder: Path, command: str) -> None:
         """results.json, README.md and the pictures, each whole or not at all."""
-        from gossamer.report.files import save_picture
+        from gossamer.report import save_picture
 
         numbers = {"version": __version__, "command": command, **self.numbers}
         replace_file(folder / "results.json", (json.dumps(plain(numbers)) + "\n").encode())

@@ -54,39 +54,27 @@ def _from_file(path: Path) -> Network:
     except (OSError, UnicodeDecodeError) as error:
         raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None
     if path.suffix == ".json":
-        return _from_json(path, text)
-    edges = [
-        _edge(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip()
-    ]
-    return _from_edges(path, edges)
+        try:
+            given = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
+        if isinstance(given, dict) and "R" in given:
+            return Network(given["R"], given.get("C"))
+        if not isinstance(given, dict) or not isinstance(given.get("edges"), list):
+            raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
+        edges = [_edge(path, "edges", edge) for edge in given["edges"]]
+    else:
+        lines = [(k, line.split("#")[0]) for k, line in enumerate(text.splitlines(), 1)]
+        edges = [_edge(path, f"line {k}", line.replace(",", " ").split()) for k, line in lines if line.strip()]
+    if not edges:
+        raise GossamerError(f"{path} holds no edges: write one 'sender receiver [weight]' a line.")
+    return Network.from_edges(1 + max(max(edge[:2]) for edge in edges), edges)
 
 
-def _from_json(path: Path, text: str) -> Network:
-    try:
-        given = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
-    if isinstance(given, dict) and "R" in given:
-        return Network(given["R"], given.get("C"))
-    if isinstance(given, dict) and isinstance(given.get("edges"), list):
-        return _from_edges(path, [_numbers(path, "edges", edge) for edge in given["edges"]])
-    raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
-
-
-def _edge(path: Path, number: int, line: str) -> tuple[Any, ...]:
-    return _numbers(path, f"line {number}", line.split("#")[0].replace(",", " ").split())
-
-
-def _numbers(path: Path, where: str, words: Any) -> tuple[Any, ...]:
+def _edge(path: Path, where: str, words: Any) -> tuple[Any, ...]:
     try:
         sender, receiver, *weight = words
         ends = [int(end) if isinstance(end, str) else index(end) for end in (sender, receiver)]
         return (*ends, *(float(w) for w in weight))
     except (TypeError, ValueError):
         raise GossamerError(f"{path}, {where}: {words!r}, expected 'sender receiver [weight]' in numbers.") from None
-
-
-def _from_edges(path: Path, edges: list[tuple[Any, ...]]) -> Network:
-    if not edges:
-        raise GossamerError(f"{path} holds no edges: write one 'sender receiver [weight]' a line.")
-    return Network.from_edges(1 + max(max(edge[:2]) for edge in edges), edges)

@@ -7,7 +7,7 @@ more than R and C give, W is symmetric, on all links used both ways, and D doubl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from gossamer.errors import AnyOf, Argument, BadValue, GossamerError
-from gossamer.networks import families, mixing, spectrum
+from gossamer.networks import mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
 from gossamer.types import Array, Integers, Matrix, Rows
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
+# MATH: the paper's Fig. 1 is not printed with its edges; this graph has its size and is strongly connected, aperiodic
+# and unbalanced: a ring and eight chords.
+PAPER_EDGES = [(i, (i + 1) % 10) for i in range(10)]
+PAPER_EDGES += [(0, 3), (0, 6), (2, 7), (4, 9), (5, 1), (7, 2), (8, 3), (1, 8)]
 
 
 class Network:
@@ -40,8 +44,8 @@ class Network:
                 f"R is {pull.shape} and C is {push.shape}, expected one size: give both for the same m."
             )
         check_assumption_1(pull, push)
-        self._laplacians: dict[Matrix, scipy.sparse.csr_array] = {"R": pull, "C": push}
         self._R, self._C = pull, push
+        self._laplacians: dict[Matrix, scipy.sparse.csr_array] = {"R": pull, "C": push}
         self._own_weights: Array | None = None
 
     # -- how to make one ------------------------------------------------------------------------------------------
@@ -76,37 +80,51 @@ class Network:
     @classmethod
     def paper(cls) -> Network:
         """Ten learners, strongly connected and unbalanced: the ring 1→2→…→10→1 and eight chords, R_ij = 0.25."""
-        return cls.from_edges(10, families.paper_edges())
+        return cls.from_edges(10, PAPER_EDGES)
 
     @classmethod
     def paper_one_way(cls) -> Network:
         """The paper's links with nothing going back on any of them: C pushes along the same arrows as R pulls."""
-        return cls.from_edges(10, families.paper_edges(), C_edges=families.paper_edges())
+        return cls.from_edges(10, PAPER_EDGES, C_edges=PAPER_EDGES)
 
     @classmethod
     def ring(cls, m: int) -> Network:
-        return cls._family(m, families.ring_edges)
+        """Each learner sends to the next: the sparsest strongly connected digraph, and the slowest to mix."""
+        return cls._family(m, [(i, (i + 1) % m) for i in range(m)])
 
     @classmethod
     def exponential(cls, m: int) -> Network:
-        return cls._family(m, families.exponential_edges)
+        """Each learner sends 1, 2, 4, 8, … places ahead: log₂ m links each, mixes in about log₂ m rounds."""
+        hops = [2**k for k in range(m.bit_length()) if 2**k < m]
+        return cls._family(m, [(i, (i + hop) % m) for i in range(m) for hop in hops])
 
     @classmethod
     def complete(cls, m: int) -> Network:
-        return cls._family(m, families.complete_edges)
+        return cls._family(m, [(j, i) for j in range(m) for i in range(m) if i != j])
 
     @classmethod
     def random(cls, m: int, degree: int = 3, seed: int = 0) -> Network:
-        """Strongly connected for certain, unbalanced almost surely; `degree` is the mean out-degree."""
+        """A ring through all learners in random order, and random chords until the mean out-degree is `degree`.
+
+        The ring makes it strongly connected for certain; the chords make in- and out-degrees differ.
+        """
         if degree < 1:
             python = f"Network.random(degree={degree})"
             raise BadValue("degree", degree, "expected at least 1 link per learner", python=python)
-        return cls._family(m, lambda m: families.random_edges(m, degree, seed))
+        _check_size(m)
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(m)
+        edges = {(int(order[k]), int(order[(k + 1) % m])) for k in range(m)}
+        wanted = min(m * degree, m * (m - 1))
+        while len(edges) < wanted:
+            pairs = rng.integers(0, m, size=(wanted - len(edges), 2))
+            edges.update((int(j), int(i)) for j, i in pairs if i != j)
+        return cls._family(m, sorted(edges))
 
     @classmethod
-    def _family(cls, m: int, edges_of: Callable[[int], list[tuple[int, int]]]) -> Network:
+    def _family(cls, m: int, edges: list[tuple[int, int]]) -> Network:
+        """Weights of 0.25, and less where a learner hears so many that it would keep too little of its own value."""
         _check_size(m)
-        edges = edges_of(m)
         in_degree = np.bincount([i for _, i in edges])
         return cls.from_edges(m, [(j, i, min(0.25, 1 / (in_degree[i] + 1))) for j, i in edges])
 
@@ -248,16 +266,14 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> scipy.sparse.c
             raise GossamerError(
                 f"edge {j}→{i} has weight {seen[j, i]:g}, expected above 0: remove the edge or raise it."
             )
-    if seen and len(seen) < m:
-        heard = {i for _, i in seen}
-        lonely = next(i for i in range(m) if i not in heard)
-        raise GossamerError(
-            f"{m} learners and {len(seen)} edges: learner {lonely} receives nothing (learners are counted from 0); ",
-            AnyOf(f"add an edge j→{lonely}", ("lower ", Argument("m"))),
-            ".",
-        )
     if not seen:
         raise GossamerError(f"a network of {m} learners without edges: give (sender, receiver) pairs.")
+    if len(seen) < m:
+        heard = {i for _, i in seen}
+        lonely = next(i for i in range(m) if i not in heard)
+        alone = f"learner {lonely} receives nothing (learners are counted from 0); "
+        remedy = AnyOf(f"add an edge j→{lonely}", ("lower ", Argument("m")))
+        raise GossamerError(f"{m} learners and {len(seen)} edges: {alone}", remedy, ".")
     senders, receivers = np.array(list(seen)).T
     return scipy.sparse.csr_array(scipy.sparse.coo_array((list(seen.values()), (receivers, senders)), shape=(m, m)))
 

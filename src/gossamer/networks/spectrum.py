@@ -89,13 +89,13 @@ def settling_round(R: scipy.sparse.csr_array) -> float:
 def diagonal_of_powers(R: scipy.sparse.csr_array, steps: int) -> Array:
     """(steps + 1, m): the diagonal of (I+R)^t for t = 0 … steps."""
     m = R.shape[0]
-    power, found = np.eye(m), np.empty((steps + 1, m))
+    power, diagonals = np.eye(m), np.empty((steps + 1, m))
     keeps = 1 + R.diagonal()[:, None]
     off = scipy.sparse.csr_array(R - scipy.sparse.diags_array(R.diagonal()))
     for t in range(steps + 1):
-        found[t] = power.diagonal()
+        diagonals[t] = power.diagonal()
         power = keeps * power + off @ power  # as a learner computes z, (9): where 1 + R_ii is small, (I + R) z is not
-    return found
+    return diagonals
 
 
 def _settled(power: Array) -> bool:

@@ -1,10 +1,10 @@
-"""Curves of several methods over the rounds, each a mean with a band over seeds."""
+"""Several methods in one picture, over the rounds or over ε: each a mean over seeds, with a band."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -48,27 +48,52 @@ def draw_bands(
         mean, low, high = rows.mean(axis=0), *np.quantile(rows, [LOW, HIGH], axis=0)
         shown = np.where(mean > 0, mean, np.nan) if yscale == "log" else mean
         before = [other for other in curves if dashed.get(other) == of]  # of one colour: dashed, then dotted
-        style = (
-            ("--", ":")[before.index(label) % 2] if label in dashed else ("-", "-.", ":")[solid.index(label) // 6 % 3]
-        )
-        axes.plot(
-            x, shown, style, color=colour, linewidth=2.4 if k == 0 else 1.4, label=label, zorder=3 if k == 0 else 2
-        )
+        if label in dashed:
+            style = ("--", ":")[before.index(label) % 2]
+        else:
+            style = ("-", "-.", ":")[solid.index(label) // 6 % 3]
+        width, layer = (2.4, 3) if k == 0 else (1.4, 2)
+        axes.plot(x, shown, style, color=colour, linewidth=width, label=label, zorder=layer)
         if len(rows) > 1:
             low = np.maximum(low, 1e-300) if yscale == "log" else low
             axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
-    if logx:
-        axes.set_xscale("log")
-    axes.set_yscale(yscale)
+    axes.set(xscale="log" if logx else "linear", yscale=yscale, xlabel=xlabel, ylabel=ylabel)
     if yscale == "logit":  # shares: 0.9 and 0.99 as far apart as 0.1 and 0.5
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_yticks([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995])
         shares = [share for _, rows in curves.values() for share in (rows.min(), rows.max())] or [0.1, 0.9]
         axes.set_ylim(max(0.9 * min(shares), 0.01), 1 - 0.8 * (1 - min(max(shares), 0.999)))
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
     figure.suptitle("\n".join(textwrap.wrap(title, 110)), x=0.01, ha="left", fontsize=10)
     plain_axes(axes)
     axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def draw_frontier(
+    panels: Mapping[str, Mapping[str, tuple[Array, Array]]], title: str, *, label: str, log: bool
+) -> Figure:
+    """`panels` by kind of noise, then by method: (ε, one row of values for each seed)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 7.4), dpi=130, layout="constrained")
+    grid = figure.subplots(2, 2, sharex=True, sharey=True, squeeze=False)
+    handles: list[Any] = []
+    for axes, (kind, methods) in zip(grid.flat, panels.items(), strict=False):
+        handles = []
+        for k, (x, rows) in enumerate(methods.values()):
+            colour = COLOURS[k % len(COLOURS)]
+            width = 2.4 if k == 0 else 1.3
+            style = {"color": colour, "marker": "o", "markersize": 3, "linewidth": width, "zorder": 3 - k / 20}
+            handles += axes.plot(x, rows.mean(axis=0), **style)
+            axes.fill_between(x, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.10, linewidth=0)
+        axes.set(xscale="log", yscale="log" if log else "linear")
+        axes.set_title(kind, loc="left", fontsize=10)
+        plain_axes(axes)
+    for axes in grid[-1]:
+        axes.set_xlabel("ε of every learner (pure for Laplace, at δ = 1e-5 for Gaussian)")
+    figure.supylabel(label, fontsize=10)
+    figure.suptitle(f"What privacy costs: {title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
+    names = list(next(iter(panels.values())))
+    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=8)
     return figure

@@ -34,11 +34,7 @@ def draw_budget(
     colours = scale.to_rgba(np.arange(len(curves)))
     for curve, colour in zip(curves, colours, strict=True):
         axes.plot(rounds, curve, color=colour, linewidth=1.6)
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(right=rounds[-1])
-    axes.set_xlabel("rounds")
-    axes.set_ylabel("ε spent")
+    axes.set(xscale="log", ylim=(0, None), xlim=(None, rounds[-1]), xlabel="rounds", ylabel="ε spent")
     axes.set_title(title, loc="left", fontsize=10, parse_math=False)
     plain_axes(axes)
     if len(curves) <= MOST_LABELS:
@@ -50,24 +46,16 @@ def draw_budget(
 
 def _label_ends(axes: Axes, names: Sequence[str], curves: Sequence[NDArray[Any]], colours: NDArray[Any]) -> None:
     """Names right of the axes at the height of the lines' ends, moved apart where they would touch."""
+    style: dict[str, Any] = {"xycoords": "axes fraction", "fontsize": 8, "parse_math": False}
     low, high = axes.get_ylim()
     groups = _coinciding(curves, 1e-3 * (high - low))
     ends = [(float(curves[group[0]][-1]) - low) / (high - low) for group in groups]
     for group, end, place in zip(groups, ends, _apart(ends), strict=True):
         colour = colours[group[-1]]  # drawn last, so seen
-        axes.annotate(
-            ", ".join(names[i] for i in group),
-            (1, end),
-            xytext=(1.03, place),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            va="center",
-            fontsize=8,
-            color=colour,
-            parse_math=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
-        )
-    axes.annotate("learner", (1.03, 1.045), xycoords="axes fraction", fontsize=8, color="#555555")
+        whose, line = ", ".join(names[i] for i in group), {"arrowstyle": "-", "linewidth": 0.6, "color": colour}
+        line |= {"shrinkA": 0, "shrinkB": 0}
+        axes.annotate(whose, (1, end), (1.03, place), va="center", color=colour, arrowprops=line, **style)
+    axes.annotate("learner", (1.03, 1.045), color="#555555", **style)
 
 
 def _coinciding(curves: Sequence[NDArray[Any]], tolerance: float) -> list[list[int]]:

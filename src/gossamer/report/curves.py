@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gossamer.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +39,8 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
     _log_axis(errors)
     errors.set_title("Errors", loc="left", fontsize=10)
     errors.legend(frameon=False, fontsize=8)
-    _each_learner(quality, history)
+    if "train_accuracy" in history:
+        _each_learner(quality, history)
     quality.plot(history["t"], history["accuracy"], color=QUALITY, linewidth=1.8)
     quality.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
     _label_end(quality, float(history["t"][-1]), float(history["accuracy"][-1]))
@@ -50,9 +55,7 @@ def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, 
 
 
 def _each_learner(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
-    """Where a history has them: every learner's accuracy, thin, and the mean on training records, dashed."""
-    if "train_accuracy" not in history:
-        return
+    """Every learner's accuracy, thin, and the mean on training records, dashed."""
     axes.plot(history["t"], history["learners_accuracy"], color=QUALITY, linewidth=0.6, alpha=0.35)
     axes.plot(history["t"], history["train_accuracy"], "--", color=TRAINING, linewidth=1.4, label="on training records")
     axes.plot([], [], color=QUALITY, label="on test records; thin: every learner")
@@ -90,6 +93,13 @@ def _label_end(axes: Axes, t: float, last: float) -> None:
     axes.annotate(
         f"{last:.3f}", (t, last), xytext=(6, 0), textcoords="offset points", va="center", color=QUALITY, fontsize=9
     )
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the file's name asks for, whole or not at all."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.lower().removeprefix("."))
+    replace_file(path, buffer.getvalue())
 
 
 def plain_axes(axes: Axes) -> None:

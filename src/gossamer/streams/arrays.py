@@ -64,8 +64,7 @@ def from_arrays(
         table = (binary_table if packed else dense_table)(together, np.concatenate(labels))
         table = replace(table, undeclared=PACKED) if packed else table
     else:
-        whole = kinds <= {"b", "i", "u"}
-        table = _declared_table(together, np.concatenate(labels), ranges, outside, whole)
+        table = _declared_table(together, np.concatenate(labels), ranges, outside, whole=kinds <= {"b", "i", "u"})
     tested = None if test is None else _test_table(test, together.shape[1], ranges, outside)
     about = None if tested is None else {"test": fingerprint(tested, [])}  # no run goes on with other ones
     stream = OnePass(table, order, per_round, about)
@@ -97,8 +96,7 @@ def _declared_table(
     """Codes where features can be nothing but 0 and 1, dense rows otherwise, whatever the records hold."""
     columns = X.shape[1]
     X, bounds = _within(X, ranges, outside)
-    low, high = np.asarray(ranges[0]), np.asarray(ranges[1])
-    if not (whole and columns and (low == 0).all() and (high == 1).all()):
+    if not (whole and columns and (np.asarray(ranges[0]) == 0).all() and (np.asarray(ranges[1]) == 1).all()):
         return replace(dense_table(X, y), bounds=bounds)
     codebook, codes = encode_digits(X.astype(np.uint8), [1] * columns, optional=True)
     return Table(codes, np.asarray(y, dtype=float), codebook, columns, bounds=bounds)

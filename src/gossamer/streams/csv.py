@@ -69,14 +69,10 @@ def from_csv(
     inferred_ranges = {name: _range_in(cells, name) for name in numbers if name not in ranges}
     inferred_categories = {name: _categories_in(cells, name) for name in one_hot if name not in categories}
     inferred_classes = [] if classes or regression else _classes_of(cells, target)
-    schema = Schema(
-        target,
-        classes or inferred_classes,
-        {name: ends for name, ends in {**ranges, **inferred_ranges}.items() if name in {*features, *numbers}},
-        {**categories, **inferred_categories},
-        intercept,
-        inferred={*inferred_ranges, *inferred_categories, *([target] if inferred_classes else [])},
-    )
+    inferred = {*inferred_ranges, *inferred_categories, *([target] if inferred_classes else [])}
+    used = {name: ends for name, ends in {**ranges, **inferred_ranges}.items() if name in {*features, *numbers}}
+    listed = {**categories, **inferred_categories}
+    schema = Schema(target, classes or inferred_classes, used, listed, intercept, inferred)
 
     owners = _in_turn(cells, learners) if split_by is None else _by_value(cells.column(split_by))
     X, labels = schema.encode(cells)

@@ -103,6 +103,8 @@ class Schema:
         read = [name for name in [*self.features, self.target] if name in self.inferred]
         numbers = [name for name in read if name in self.ranges]
         categories = [name for name in read if name in self.categories]
+        if not read:
+            return None
         what, options = list[Part](), list[Part]()
         if numbers:
             what.append(f"the ranges of {few(numbers)}")
@@ -113,8 +115,6 @@ class Schema:
         if self.classes and self.target in read:
             what.append(f"the classes of {self.target}")
             options.append(Argument("classes", ["A", "B"]))
-        if not read:
-            return None
         return Sentence(
             *_listed(what), " were read off the data, where one record can change them and no privacy budget pays for "
             "it: declare them with ", *_listed(options), ".",
@@ -127,7 +127,8 @@ class Schema:
 
     def table(self, X: Array | None = None, y: Array | None = None) -> Table:
         """Records as a table that carries what was declared; without any, an empty one."""
-        rows, labels = np.empty((0, self.columns)) if X is None else X, np.empty(0) if y is None else y
+        rows = np.empty((0, self.columns)) if X is None else X
+        labels = np.empty(0) if y is None else y
         return Table(rows, labels, None, self.columns, bounds=self.bounds, classes=self.declared_classes)
 
     def packed_table(self, X: Array, y: Array) -> Table:
@@ -142,12 +143,13 @@ class Schema:
     def encode(self, cells: Cells) -> tuple[Array, Array]:
         """Features and labels of some records."""
         cells.refuse_missing([self.target, *self.features], {**self.categories, self.target: self.classes})
-        blocks = [
-            _one_hot(cells, name, self.categories[name])
-            if name in self.categories
-            else _scaled(cells, name, *self.ranges[name])[:, None]
-            for name in self.features
-        ]
+        blocks = []
+        for name in self.features:
+            if name in self.categories:
+                places = _places(cells, name, cells.column(name), self.categories[name], "categories")
+                blocks.append(np.eye(len(self.categories[name]))[places])
+            else:
+                blocks.append(_scaled(cells, name, *self.ranges[name])[:, None])
         blocks += [np.ones((len(cells), 1))] * self.intercept
         X = np.ascontiguousarray(np.hstack(blocks))
         if not self.classes:
@@ -179,10 +181,6 @@ def _scaled(cells: Cells, name: str, low: float, high: float) -> Array:
         )  # fmt: skip
     scaled: Array = (values - low) / (high - low)
     return scaled.clip(0.0, 1.0)  # rounding must not leave the range that privacy is accounted from
-
-
-def _one_hot(cells: Cells, name: str, names: Sequence[str]) -> Array:
-    return np.eye(len(names))[_places(cells, name, cells.column(name), names, "categories")]
 
 
 def _places(cells: Cells, name: str, given: Sequence[Any], known: Sequence[Any], what: str) -> Integers:

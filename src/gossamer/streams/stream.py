@@ -73,31 +73,21 @@ class OnePass:
         self._lengths = np.array([len(ids) for ids in self._order])
         self._first, self._flat = np.cumsum(self._lengths) - self._lengths, np.concatenate(self._order)
         if not self._lengths.all():
-            raise GossamerError(
-                f"learner {int(self._lengths.argmin())} has no records: "
-                f"give each of the {len(order)} learners at least one."
-            )
+            alone = int(self._lengths.argmin())
+            raise GossamerError(f"learner {alone} has no records: give each of the {len(order)} learners at least one.")
         self.learners = len(self._order)
-        self._rounds = int((-(-self._lengths // self._per_round)).max())
+        self.rounds = int((-(-self._lengths // self._per_round)).max())
         self._nothing = Batch(table.rows[:0], table.labels[:0], np.zeros_like(self._lengths))
-        self.description = {
-            "kind": "one pass",
-            "records": len(table),
-            "fingerprint": fingerprint(table, self._order),
-        }
+        self.description = {"kind": "one pass", "records": len(table), "fingerprint": fingerprint(table, self._order)}
         self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
-        if t >= self._rounds:
+        if t >= self.rounds:
             return self._nothing
         upto = np.minimum((t + 1) * self._per_round, self._lengths)
         since = np.minimum(t * self._per_round, self._lengths)
         ids = self._flat[runs(self._first + since, upto - since)]
         return Batch(self.table.rows[ids], self.table.labels[ids], upto - since)
-
-    @property
-    def rounds(self) -> int | None:
-        return self._rounds
 
     def room(self, steps: int) -> Integers:
         room: Integers = np.minimum(steps * self._per_round, self._lengths)
@@ -112,7 +102,6 @@ class Draws:
     """Every round each learner draws `per_round` records from its own pool, with replacement, for ever."""
 
     test: Table | None = None
-
     _BLOCK = 256  # rounds drawn at a time
 
     def __init__(
@@ -125,14 +114,9 @@ class Draws:
     ) -> None:
         self.table, self.learners, self.rounds, self.notes = checked_bounds(table), len(pools), None, ()
         self._pools, self._seed, self._per_round = list(pools), seed, per_round
-        check_per_round(per_round, len(pools))
-        self._counts = np.full(len(pools), per_round)
+        self._counts = check_per_round(per_round, len(pools))
         self._drawn: tuple[int, Integers] | None = None
-        self.description = {
-            "kind": "draws",
-            "records": len(table),
-            "fingerprint": fingerprint(table, self._pools),
-        }
+        self.description = {"kind": "draws", "records": len(table), "fingerprint": fingerprint(table, self._pools)}
         self.description |= {"per_round": per_round, "seed": seed, **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
