@@ -225,6 +225,11 @@ def test_a_users_own_csv_is_compared(gossamer, tmp_path):
     code, _, err = gossamer("compare", "--csv", "v.csv", "--target", "ill", "--drop", "ward", "--quick")
     assert code == 2
     assert "privacy cannot be proved" in err
+    code, _, err = gossamer(
+        "compare", "--csv", "v.csv", "--target", "ill", "--categorical", "ward", "--epsilon", 20, "--quick",
+        "--jobs", 1,
+    )  # fmt: skip
+    assert (code, "privacy cannot be proved" in err) == (2, True), "no divergence, but an error"
 
 
 def test_the_frontier_command(gossamer, tmp_path, monkeypatch):

@@ -35,10 +35,10 @@ def test_a_law_is_known_by_its_name(name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("gausian", "law='gausian': expected laplace or gaussian; the nearest is gaussian."),
-        ("Laplace", "law='Laplace': expected laplace or gaussian; the nearest is laplace."),
+        ("gausian", "law='gausian': expected laplace or gaussian; perhaps gaussian is meant."),
+        ("Laplace", "law='Laplace': expected laplace or gaussian; perhaps laplace is meant."),
         ("cauchy", "law='cauchy': expected laplace or gaussian."),
-        (["laplace"], "law=['laplace']: expected laplace or gaussian; the nearest is laplace."),
+        (["laplace"], "law=['laplace']: expected laplace or gaussian; perhaps laplace is meant."),
     ],
 )
 def test_an_unknown_law_is_refused_with_the_nearest_name(name, said):

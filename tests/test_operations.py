@@ -185,9 +185,7 @@ MISTAKES = {
     "lies outside the declared range": lambda place: (place / "records.csv").write_text(
         (place / "records.csv").read_text().replace("\n0.", "\n7.", 1)
     ),
-    r"\[run\] method = \"magic\": it is not one of ldp_gradient_tracking": lambda place: edit(
-        place, "[run]\n", '[run]\nmethod = "magic"\n'
-    ),
+    r"\[run\] method = .magic.: expected one of": lambda place: edit(place, "[run]\n", '[run]\nmethod = "magic"\n'),
     "has no address": lambda place: (place / "party.toml").write_text(
         re.sub(r"\[neighbours\.1\]\naddress.*\n", "", (place / "party.toml").read_text())
     ),
@@ -280,7 +278,7 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
         (("--classes", "0,1"), "need --target"),
         (("--csv", "none.csv"), "--csv needs --target"),
         (("--hosts", "a,b"), "give one, or one each"),
-        (("--method", "magic"), "--algorithm magic: it is not one of"),
+        (("--method", "magic"), "expected one of"),
         (("--epsilon", "1,2"), "2 budgets for 10 learners"),
         (("--numbers", "f16"), "a run cannot be made"),
     ):

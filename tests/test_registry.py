@@ -67,7 +67,7 @@ def test_ones_own_module_is_found_in_the_current_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("pushpull", r"it is not one of ldp_gradient_tracking, push_pull, .*; did you mean push_pull\?"),
+        ("pushpull", r"it is not one of ldp_gradient_tracking, push_pull, .*; perhaps push_pull is meant"),
         ("zebra", "it is not one of .*; or package.module:name of your own"),
         ("no_such_module:x", "cannot be imported .No module named 'no_such_module'.; give package.module:name"),
         ("gossamer.types:Nothing", "cannot be imported .module 'gossamer.types' has no attribute 'Nothing'"),

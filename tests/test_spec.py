@@ -13,10 +13,12 @@ import pytest
 import gossamer as gs
 from gossamer.cli.output import command_for
 from gossamer.errors import BadValue
+from gossamer.experiments.tasks import data_of
 from gossamer.spec import SETTINGS, Spec
 from gossamer.spec.build import build
 from gossamer.spec.files import read_settings as read_folder
 from gossamer.spec.files import read_toml, write_settings, write_toml
+from gossamer.spec.rules import learnt_by
 
 FULL = {
     "csv": "own.csv", "target": "ill", "split_by": "clinic", "categorical": ("ward",), "drop": ("a b",),
@@ -117,7 +119,7 @@ def test_numbers_may_stand_where_texts_with_numbers_do(tmp_path):
 def test_a_name_that_is_not_known_is_refused_with_the_near_one():
     with pytest.raises(gs.GossamerError, match="has no 'epsilom': perhaps epsilon is meant"):
         Spec.of(epsilom="3")
-    with pytest.raises(BadValue, match=r"it is not one of .*did you mean dsgd"):
+    with pytest.raises(BadValue, match=r"it is not one of .*perhaps dsgd is meant"):
         build(Spec.of(dataset="mushrooms", algorithm="dsdg"))
 
 
@@ -161,3 +163,74 @@ def test_a_users_own_algorithm_data_and_model_are_named_by_their_module(gossamer
                             "--methods", "mine:slow", "--epsilon", 50, "--out", "c")  # fmt: skip
     assert code == 0, err
     assert {e["method"] for e in json.loads((tmp_path / "c" / "results.json").read_text())["entries"]} == {"mine:slow"}
+
+
+SHARED = """
+    from gossamer.streams import from_csv
+
+    STREAM = from_csv("own.csv", "y", learners=2)
+
+
+    def shared(learners=2, seed=0):
+        return STREAM
+"""
+
+
+def test_a_study_leaves_what_a_stream_says_of_itself_alone(tmp_path, monkeypatch):
+    """It used to clear `undeclared` on the user's own stream, and a budget could then be claimed for it."""
+    (tmp_path / "own.csv").write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    (tmp_path / "study_shared.py").write_text(textwrap.dedent(SHARED))
+    monkeypatch.chdir(tmp_path)
+    spec = Spec.of(dataset="study_shared:shared", learners=2, graph="complete")
+    stream, _, _ = data_of(spec)
+    assert sys.modules["study_shared"].STREAM.table.undeclared
+    assert stream.table.undeclared, "only a built-in split by class is taken as given"
+
+
+def test_a_command_refuses_what_a_file_says_and_it_does_not_take(gossamer, tmp_path):
+    (tmp_path / "b.toml").write_text('[data]\ndataset = "mushrooms"\n[algorithm]\nalgorithm = "dsgd"\n')
+    code, _, err = gossamer("budget", "b.toml", "--epsilon", 8)
+    assert code == 2
+    assert "b.toml: [algorithm] algorithm is not for this command: leave it out." in err
+
+
+def test_a_mistake_that_building_finds_is_said_in_the_files_words_too(gossamer, tmp_path):
+    (tmp_path / "b.toml").write_text('[data]\ndataset = "mushrooms"\n[algorithm]\nstep = 0.5\n')
+    assert '[algorithm] step = "0.5": expected two numbers' in gossamer("run", "b.toml")[2]
+    assert "--step 0.3: expected two numbers" in gossamer("run", "b.toml", "--step", "0.3")[2]
+
+
+def test_lists_and_texts_say_the_same_in_a_file(tmp_path):
+    (tmp_path / "a.toml").write_text(
+        '[data]\nrange = "age=0:120"\nclasses = ["no", "yes"]\n[algorithm]\nstep = [1, 0.8]\n'
+    )
+    assert read_toml(tmp_path / "a.toml") == Spec.of(range=("age=0:120",), classes="no,yes", step="1,0.8")
+
+
+@pytest.mark.parametrize(
+    "text", ["[model]\nl2 = 1" + "0" * 400, "[length]\nsteps = 1" + "0" * 5000, "a = " + "[" * 3000]
+)
+def test_numbers_that_nobody_writes_get_a_sentence(gossamer, tmp_path, text):
+    (tmp_path / "a.toml").write_text(text)
+    code, _, err = gossamer("run", "a.toml")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mushrooms", "--algorithm", "os:getcwd"), ("mushrooms", "--algorithm", "builtins:print"), (".x:foo",),
+        ("builtins:dict",), ("mushrooms", "--model", "builtins:print"), ("os:getcwd",),
+    ],
+)  # fmt: skip
+def test_what_is_no_such_thing_gets_a_sentence(gossamer, words):
+    code, _, err = gossamer("run", *words, "--noise", "0", "--steps", 2)
+    assert code == 2
+    assert err.count("\n") == 1, err
+    assert words[-1] in err
+
+
+def test_how_many_values_a_quantity_has_decides_no_model(tmp_path):
+    (tmp_path / "q.csv").write_text("x,y\n" + "".join(f"{k},{k / 7}\n" for k in range(9)))
+    spec = Spec.of(csv=str(tmp_path / "q.csv"), target="y", range=("x=0:9", "y=0:2"))
+    assert learnt_by(spec, None).outputs == 1

@@ -12,7 +12,8 @@ What only Python has, such as the shape of a neural network's records, may be sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +125,7 @@ class BadValue(GossamerError):
     ) -> None:
         self.argument, self.value, self.python = argument, value, python
         self.requirement, self.remedy = _parts(requirement), _parts(remedy)
-        middle = ("; ", *self.remedy) if self.remedy else ()
+        middle = ("; ", *self.remedy) if any(self.remedy) else ()
         super().__init__(Argument(argument, value, python), ": ", *self.requirement, *middle, ".")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -139,8 +140,18 @@ class NotProvable(GossamerError):
     """A privacy claim that cannot be proved for these settings."""
 
 
+class BudgetUnmet(NotProvable):
+    """A budget that no noise meets."""
+
+
 class BudgetSpent(GossamerError):
     """A round that a learner's budget does not allow."""
 
 
 AT_SOURCE = ("noise at the source (", Argument("where", "source"), ")")  # a remedy where messages cannot be noised
+
+
+def near(name: str, known: Collection[str]) -> str:
+    """'perhaps steps is meant', or nothing where no name is near."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"perhaps {close[0]} is meant" if close else ""

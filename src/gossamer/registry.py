@@ -6,15 +6,16 @@ has to be kept. A user's own is `package.module:name`, found from the folder whe
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
 from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from gossamer.errors import BadValue
+from gossamer.errors import BadValue, near
 
 
 class Named(Protocol):
@@ -25,6 +26,12 @@ class Named(Protocol):
 Entry = TypeVar("Entry", bound=Named)
 Made = TypeVar("Made", bound=Callable[..., Any])
 Said = ParamSpec("Said")
+
+
+def digest_source(function: Callable[..., Any]) -> str:
+    """Of the module that a function is in: another source may give other numbers."""
+    module = inspect.getmodule(function)
+    return "" if module is None else hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
 
 
 class Registry(Generic[Entry]):
@@ -75,7 +82,7 @@ class Registry(Generic[Entry]):
                 if module.name not in self._heavy:
                     importlib.import_module(f"{self._package}.{module.name}")
             self._complete = True
-        return dict(sorted(self._entries.items(), key=lambda pair: self._order(pair[1])))
+        return dict(sorted(self._entries.items(), key=lambda pair: (self._order(pair[1]), pair[0])))
 
     def find(self, name: str) -> Entry:
         """The entry of a name; a user's own by package.module:name."""
@@ -83,8 +90,7 @@ class Registry(Generic[Entry]):
             return self._own(name)
         known = self.entries()
         if name not in known:
-            close = difflib.get_close_matches(name, list(known), n=1)
-            remedy = f"did you mean {close[0]}?" if close else "or package.module:name of your own"
+            remedy = near(name, known) or "or package.module:name of your own"
             raise BadValue(self._argument, name, f"it is not one of {', '.join(known)}", remedy)
         return known[name]
 
@@ -94,12 +100,27 @@ class Registry(Generic[Entry]):
         sys.path.insert(0, here)
         try:
             made = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+        except Exception as error:  # whatever importing a user's module may raise
             raise BadValue(
                 self._argument, name, f"it cannot be imported ({error})", "give package.module:name"
-            ) from None
+            ) from error
         finally:
             sys.path.remove(here)
         if not callable(made):
             raise BadValue(self._argument, name, f"it is {made!r}", "give a function that makes one")
-        return self._objects.get(id(made)) or self._adopt(name, made)
+        try:
+            return self._objects.get(id(made)) or self._adopt(name, made)
+        except (TypeError, ValueError) as error:  # it has no signature that could be looked at
+            raise BadValue(self._argument, name, f"it cannot be used ({error})", "give a function") from error
+
+    def call(self, name: str, make: Callable[..., Any], *given: Any, member: str, **more: Any) -> Any:
+        """What a named function makes; of a user's own, refused where it is no such thing: it has no such `member`."""
+        if ":" not in name:
+            return make(*given, **more)
+        try:
+            made = make(*given, **more)
+        except TypeError as error:
+            raise BadValue(self._argument, name, f"it cannot be called as a {self._argument} is ({error})") from error
+        if not hasattr(made, member):
+            raise BadValue(self._argument, name, f"it makes {type(made).__name__}, which is no {self._argument}")
+        return made

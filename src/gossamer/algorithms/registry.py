@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.registry import Registry
+from gossamer.registry import Registry, digest_source
 from gossamer.schedules import Schedule, decay
 
 LAST = 1000  # a new method comes after those of the paper
@@ -43,6 +43,10 @@ class Method:
         more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
         return replace(made, **{name: value for name, value in more.items() if name not in taken})
+
+    @property
+    def code(self) -> str:
+        return digest_source(self.factory)
 
     def build(self, step: float) -> Algorithm[Any]:
         """The method with steps λ0/(t+1)^v, and without noise of its own."""

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from gossamer.cli.words import in_command
+from gossamer.errors import Argument, GossamerError
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.fields import Setting
-from gossamer.spec.files import read_toml
+from gossamer.spec.files import in_toml, read_toml
 
 CSV = ("csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
 LINEAR = ("model", "l2", "clip")
@@ -43,7 +45,17 @@ def takes(
             context = given.pop("context")
             values = {one.name: given.pop(one.name) for one in settings}
             said = {name for name in values if context.get_parameter_source(name).name == "COMMANDLINE"}
-            return command(_described(values, said, defaults or {}), **given)
+            spec, file = _described(values, said, defaults or {})
+            if file is None:
+                return command(spec, **given)
+            for name in set(spec.given()) - set(values):
+                raise GossamerError(f"{file}: {in_toml(Argument(name))} is not for this command: leave it out.")
+            try:
+                return command(spec, **given)
+            except GossamerError as error:  # said in the words of the file, but for what options say on top
+                raise GossamerError(
+                    error.said(lambda one: in_command(one) if one.name in said else in_toml(one) or in_command(one))
+                ) from error
 
         context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         parameters = [context, *map(_parameter, settings), *(p.replace(kind=p.KEYWORD_ONLY) for p in own)]
@@ -55,14 +67,14 @@ def takes(
     return decorate
 
 
-def _described(values: Mapping[str, Any], said: set[str], defaults: Mapping[str, Any]) -> Spec:
-    """The description that was given: a file's, where one is named, with what the options say on top."""
+def _described(values: Mapping[str, Any], said: set[str], defaults: Mapping[str, Any]) -> tuple[Spec, Path | None]:
+    """The description that was given: a file's, where one is named, with what the options say on top; and that file."""
     dataset = values.get("dataset")
     told = {name: value for name, value in values.items() if name in said}
     if dataset is not None and str(dataset).endswith(".toml"):
         del told["dataset"]
-        return read_toml(Path(dataset)).but(**told)
-    return Spec.of(**{**defaults, **told})
+        return read_toml(Path(dataset)).but(**told), Path(dataset)
+    return Spec.of(**{**defaults, **told}), None
 
 
 def _parameter(one: Setting) -> inspect.Parameter:

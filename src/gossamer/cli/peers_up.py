@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 
 from gossamer.cli.peers import table_of
 from gossamer.peers.folders import learners_in
@@ -84,7 +85,9 @@ def watch_over(folder: Path, restarts: int) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     for place, code in fleet.failed.items():
-        console.print(f"{place.name} ended with code {code}; its log is {place / 'log.jsonl'}.", highlight=False)
+        said = (place / "stderr.log").read_text(errors="replace").strip().rpartition("\n")[2]
+        why = said.removeprefix("gossamer: ") or f"its log is {place / 'log.jsonl'}."
+        console.print(f"{place.name} ended with code {code}: {escape(why)}", highlight=False, soft_wrap=True)
     if asked:
         console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False)
     return 1 if fleet.failed else 130 if asked else 0

@@ -215,9 +215,9 @@ def _show(console: Console, record: Record, delta: float, said: list[Sentence]) 
     table.add_row("mean", *_numbers(record.history[-1], columns), "", style="bold")
     console.print(table)
     claim = record.claim.replace("on source", "at the source")
-    decided = [sentence.said(in_command) for sentence in said]
-    for sentence in (claim[:1].upper() + claim[1:] + ".", *decided, *record.notes):
-        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
+    for sentence in (claim[:1].upper() + claim[1:] + ".", *said, *record.notes):
+        shown = sentence.said(in_command) if isinstance(sentence, Sentence) else sentence
+        console.print(f"[yellow]•[/] {escape(shown)}", highlight=False)
 
 
 def _numbers(row: Any, columns: Iterable[str]) -> list[str]:

@@ -7,21 +7,24 @@ no claim.
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import inspect
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gossamer.algorithms import find_method
-from gossamer.errors import Argument, Diverged, GossamerError, NotProvable
+from gossamer.datasets import DATASETS
+from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
+from gossamer.models.registry import MODELS
 from gossamer.privacy import Mechanism, Terms, epsilons, simulated
+from gossamer.registry import digest_source
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, setting_of
 from gossamer.simulate import simulate
@@ -52,7 +55,7 @@ class Task:
     def key(self) -> str:
         """Of all that decides the outcome: the description, what the files it names hold, and the method's source."""
         method = find_method(self.spec.algorithm.algorithm)
-        about: dict[str, Any] = {"version": __version__, "code": code_of(self.spec.algorithm.algorithm)}
+        about: dict[str, Any] = {"version": __version__, "code": method.code}
         about |= {"noise": [method.noise_exponent, method.noise_ratio], **asdict(self)}
         if self.spec.private:
             spent = float(self.spec.privacy.epsilon or "nan")
@@ -73,7 +76,7 @@ class Task:
         if self.published is not None or spec.private:
             try:
                 terms = terms_of(replace(self, rounds=None, evaluations=1, spec=spec.but(seed=0, device="cpu")), steps)
-            except NotProvable as error:
+            except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
             scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
             noise = simulated(scale, spec.length.seed, spec.privacy.law, spec.privacy.where)
@@ -99,16 +102,13 @@ class Task:
         return said | {"t": run.history.t.tolist(), "notes": list(run.notes), "diverged": not finite}
 
 
-@cache
-def code_of(method: str) -> str:
-    """A digest of the module that a method's functions are in, so that a changed method is run anew."""
-    module = inspect.getmodule(find_method(method).build(1.0).step)
-    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest() if module is not None else ""
-
-
 def _content(spec: Spec) -> str:
-    """A digest of the files that are named: data and network may change under the same name."""
+    """A digest of what is named: files and modules of a user's own may change under the same name."""
     digest = hashlib.sha256()
+    if ":" in (spec.data.dataset or ""):
+        digest.update(digest_source(DATASETS.find(spec.data.dataset or "").read).encode())
+    if ":" in (spec.model.model or ""):
+        digest.update(digest_source(MODELS.find(spec.model.model or "").make).encode())
     for path in (spec.data.csv, spec.network.graph):
         if path is not None and Path(path).is_file():
             digest.update(Path(path).read_bytes())
@@ -125,10 +125,11 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=3)
 def _read(spec: Spec) -> tuple[Any, Any, Any]:
-    built, model, network = build_data(spec, dataset_of(spec))
-    stream: Any = built
-    if spec.data.csv is None:  # a built-in split is taken as given; what a CSV does not declare is not
-        stream.table = replace(stream.table, undeclared="")
+    dataset = dataset_of(spec)
+    built, model, network = build_data(spec, dataset)
+    stream: Any = copy.copy(built)  # whoever else has it keeps what it says
+    if dataset is not None and spec.data.split == "by-class" and ":" not in dataset.name:
+        stream.table = replace(stream.table, undeclared="")  # a built-in split is taken as given
     return stream, model, network
 
 

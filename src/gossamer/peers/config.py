@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from gossamer.algorithms import Algorithm
+from gossamer.algorithms import METHODS, Algorithm
 from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.models import LinearModel
@@ -143,6 +143,8 @@ class Plan:
         text = json.dumps(msgspec.to_builtins(shared), sort_keys=True) + repr(
             (self.network.edges("R"), self.network.edges("C"), self.schema.column_names)
         )
+        if ":" in run.method:  # parties that run other code under this name are of another run
+            text += METHODS.find(run.method).code
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
 
@@ -165,6 +167,10 @@ class Plan:
         )  # fmt: skip
 
     def algorithm(self) -> Algorithm[Any]:
+        """The run's method: a declared one, or one of the parties' own, whose code is then part of the run's name."""
+        name, known = self.config.run.method, [name for name, one in METHODS.entries().items() if one.compared]
+        if ":" not in name and name not in known:
+            raise GossamerError(f"[run] method = {toml_value(name)}: expected one of {', '.join(known)}.")
         return build_algorithm(self.spec, None, self.config.run.learners)
 
     def model(self) -> LinearModel:

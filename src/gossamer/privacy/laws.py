@@ -14,7 +14,6 @@ imported where it is used: the names of all laws are there at once.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gossamer.errors import BadValue
+from gossamer.errors import BadValue, near
 from gossamer.lazy import import_once
 from gossamer.types import Array
 
@@ -191,6 +190,5 @@ def law_named(name: str) -> Law:
     """The law of this name."""
     law = LAWS.get(name) if isinstance(name, str) else None
     if law is None:
-        near = difflib.get_close_matches(str(name), LAWS, n=1)
-        raise BadValue("law", name, f"expected {' or '.join(LAWS)}", f"the nearest is {near[0]}" if near else ())
+        raise BadValue("law", name, f"expected {' or '.join(LAWS)}", near(str(name), LAWS))
     return law

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from gossamer.errors import Argument, BadValue, GossamerError, NotProvable
+from gossamer.errors import Argument, BadValue, BudgetUnmet, GossamerError, NotProvable
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
@@ -195,7 +195,7 @@ class Mechanism(ABC):
 
         whole = total_at(1.0)
         if not math.isfinite(whole):
-            raise NotProvable(
+            raise BudgetUnmet(
                 "no noise gives a finite budget for ever here: give a finite ",
                 Argument("horizon"),
                 ", a ",
@@ -211,7 +211,7 @@ class Mechanism(ABC):
             whole = total_at(scale)
             if 0.999 * shift <= whole <= shift:
                 return replace(unit, initial=scale)
-        raise NotProvable(
+        raise BudgetUnmet(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
             f"{unit.surcharge(rounds):.1e} and more: allow more."
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gossamer.algorithms import Algorithm, find_method
-from gossamer.datasets import Dataset
+from gossamer.algorithms import METHODS, Algorithm
+from gossamer.datasets import DATASETS, Dataset
 from gossamer.errors import Argument, GossamerError, Sentence
 from gossamer.models import Clip, Model
-from gossamer.models.registry import Wanted
+from gossamer.models.registry import MODELS, Wanted
 from gossamer.networks import Network, is_named, read_network
 from gossamer.privacy import Mechanism
 from gossamer.privacy.laws import law_named
@@ -97,11 +98,10 @@ def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: 
     if dataset is None:
         return from_csv(**csv_arguments(spec, learnt, learners))
     flat = spec.flat() | {"per_round": spec.data.per_round or dataset.per_round}
-    stream = dataset.read(
-        learners, spec.length.seed, **{name: flat[name] for name in dataset.options if name != "tested"}
-    )
+    options = {name: flat[name] for name in dataset.options if name != "tested"}
+    stream = DATASETS.call(dataset.name, dataset.read, learners, spec.length.seed, member="arrivals", **options)
     if spec.data.tested is not None and stream.test is not None:
-        few = slice(spec.data.tested)
+        few, stream = slice(spec.data.tested), copy.copy(stream)
         stream.test = replace(stream.test, rows=stream.test.rows[few], labels=stream.test.labels[few])
     return stream
 
@@ -136,18 +136,23 @@ def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
     per: Any = spec.model.clip_per or ("round" if mixes else "record")
     clip = None if spec.model.clip is None else Clip(law_named(spec.privacy.law).norm, spec.model.clip, per)
     stem = spec.model.stem or "imagenet"
-    return learnt.kind.make(
-        Wanted(ridge_of(spec, learnt.kind), clip, learnt.outputs, shape, norm, stem, spec.model.device, spec.model.bf16)
-    )
+    ridge, device = ridge_of(spec, learnt.kind), spec.model.device
+    wanted = Wanted(ridge, clip, learnt.outputs, shape, norm, stem, device, spec.model.bf16)
+    return MODELS.call(learnt.kind.name, learnt.kind.make, wanted, member="memory")
 
 
 def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algorithm[Any]:
     """The method with its step size and, where nothing is claimed, the scales of seeded noise."""
-    return find_method(spec.algorithm.algorithm).make(
+    name = spec.algorithm.algorithm
+    algorithm: Algorithm[Any] = METHODS.call(
+        name,
+        METHODS.find(name).make,
         step_schedule(step_of(spec, dataset)),
         noise=None if spec.private else noise_schedule(noise_of(spec, dataset), learners),
         strict=spec.algorithm.strict and not is_published(spec),
+        member="emit",
     )
+    return algorithm
 
 
 def build_mechanism(spec: Spec, learners: int, horizon: float | None = None) -> Mechanism:

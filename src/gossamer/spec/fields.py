@@ -6,12 +6,12 @@ A command's option, a key of a TOML file and a stored setting are views of the s
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import math
 import types
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from gossamer.errors import BadValue, GossamerError
+from gossamer.errors import BadValue, GossamerError, near
 
 
 def setting(
@@ -51,21 +51,25 @@ class Setting(NamedTuple):
         if value is None and self.optional:
             return None
         if self.many:
+            value = [value] if isinstance(value, str) else value
             if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
                 raise BadValue(self.name, value, "expected a list of texts")
             return tuple(value)
+        if self.kind is str and isinstance(value, list | tuple):
+            value = ",".join(map(str, value))  # in a file, step = [1, 0.8] says what step = "1,0.8" does
         if self.kind is str and isinstance(value, int | float) and not isinstance(value, bool):
-            value = f"{value!r}"  # in a file, epsilon = 3 says what epsilon = "3" does
-        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = f"{value!r}"
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1000:
             value = float(value)
         if type(value) is not self.kind:
             raise BadValue(self.name, value, f"expected {_KINDS[self.kind]}")
         if self.choices and value not in self.choices:
             raise BadValue(self.name, value, f"expected {_listed(self.choices)}", near(str(value), self.choices))
-        low = -float("inf") if self.least is None else self.least
-        high = float("inf") if self.most is None else self.most
+        low = -math.inf if self.least is None else self.least
+        high = math.inf if self.most is None else self.most
         if isinstance(value, int | float) and not low <= value <= high:
-            raise BadValue(self.name, value, f"expected {_KINDS[self.kind]} from {low:g} to {high:g}")
+            limits = f" from {low:g}" * (low > -math.inf) + f" to {high:g}" * (high < math.inf)
+            raise BadValue(self.name, value, f"expected {_KINDS[self.kind]}{limits}")
         return value
 
 
@@ -100,12 +104,6 @@ def check_names(given: Collection[str], known: Collection[str], place: str) -> N
     for name in given:
         if name not in known:
             raise GossamerError(f"{place} has no {name!r}: {near(name, known) or 'expected ' + _listed(known)}.")
-
-
-def near(name: str, known: Collection[str]) -> str:
-    """'perhaps steps is meant', or nothing where no name is near."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"perhaps {close[0]} is meant" if close else ""
 
 
 def _listed(names: Collection[str]) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.errors import Argument, GossamerError
+from gossamer.networks import is_named
 from gossamer.spec.description import PARTS, SETTINGS, Spec
 from gossamer.spec.fields import check_names
 
@@ -28,9 +29,10 @@ NEWER = ("norm", "stem", "device", "bf16", "clip_per", "algorithm", "features", 
 
 
 def in_toml(argument: Argument) -> str:
-    """[length] steps = 5: where a setting stands in a file."""
-    one = SETTINGS.get(argument.name)
-    place = argument.name if one is None else f"[{one.table}] {argument.name}"
+    """[length] steps = 5: where a setting stands in a file; "" for what is no setting."""
+    if argument.name not in SETTINGS:
+        return ""
+    place = f"[{SETTINGS[argument.name].table}] {argument.name}"
     return f"{place} = {toml_value(argument.value)}" if argument.has_value else place
 
 
@@ -57,14 +59,14 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise GossamerError(f"no file {path}: give the path of a TOML file.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise GossamerError(f"{path} cannot be read ({error}).") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # no TOML, or numbers and nestings that no one writes
         raise GossamerError(f"{path} is not valid TOML ({error}): correct it.") from None
 
 
 def _from_folder(path: Path, value: str) -> str:
     """A file beside the description, by a path that is right from here; a network's name stays as it is."""
     beside = path.parent / value
-    return str(beside) if beside.exists() else value
+    return value if is_named(value) or not beside.exists() else str(beside)
 
 
 def write_toml(spec: Spec) -> str:

@@ -122,7 +122,7 @@ def _learnt_from_csv(spec: Spec, named: Kind | None) -> Learnt:
     if kind.images:
         raise GossamerError(Argument("model", kind.name), " is for mnist and cifar10: leave it out.")
     check_model_settings(spec, kind)
-    return Learnt(kind, classes)
+    return Learnt(kind, 1 if kind.quantity else classes)
 
 
 def _count(number: int) -> str:
