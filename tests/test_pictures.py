@@ -105,8 +105,8 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "mushrooms", "--bf16"), "--bf16 is for --model resnet18 or cnn"),
-        (("run", "mushrooms", "--model", "cnn"), "--model cnn is for mnist and cifar10"),
+        (("run", "mushrooms", "--bf16"), "--bf16 is for --model cnn or resnet18"),
+        (("run", "mushrooms", "--model", "cnn"), "--model cnn is for cifar10 and mnist"),
         (("run", "mnist", "--model", "ridge"), "resnet18 or cnn"),
         (("run", "mnist", "--model", "cnn", "--norm", "group"), "--norm group is for --model resnet18"),
         (("run", "mnist", "--rows", "l1"), "--rows l1 is for mushrooms: leave it out"),
@@ -115,7 +115,7 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
         (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--where", "source"), "give --clip C"),
         (("compare", "mnist", "--l2", 0.1), "--l2 is not for comparing on images"),
         (("compare", "mnist", "--epsilon", 3), "are not for images"),
-        (("compare", "mushrooms", "--device", "cuda"), "--device cuda is for --model resnet18 or cnn"),
+        (("compare", "mushrooms", "--device", "cuda"), "--device cuda is for --model cnn or resnet18"),
         (("frontier", "mnist", "--full"), "are not for images"),
         (("compare", "mnist", "--quick", "--norm", "group"), "--norm group is for --model resnet18"),
         (("run", "mnist", "--per-round", 1), "BatchNorm, which needs two images"),
