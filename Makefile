@@ -30,7 +30,7 @@ contract: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed-dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/startup.py

@@ -248,13 +248,13 @@ def setting(gradient="history", steps=812, draw="random", rows="l1", model=None,
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_calibration_never_exceeds_and_wastes_at_most_one_percent(law, horizon):
     for epsilon in (0.1, 1.0, 10.0):
-        started = time.perf_counter()
+        started = time.process_time()
         if law == "laplace":
             mechanism, delta = Laplace.for_budget([epsilon] * 9 + [2 * epsilon], horizon=horizon), 0.0
         else:
             mechanism, delta = Gaussian.for_budget([epsilon] * 9 + [2 * epsilon], 1e-5, horizon=horizon), 1e-5
         found = mechanism.terms(setting())
-        assert time.perf_counter() - started < 20
+        assert time.process_time() - started < 20
         for i in (0, 6, 9):
             ledger = Accountant(found[i], delta=delta)
             got = ledger.epsilon_for_ever(delta) if math.isinf(horizon) else ledger.epsilon_at(int(horizon), delta)

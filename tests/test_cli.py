@@ -109,14 +109,18 @@ def test_ctrl_c_saves_what_it_has(tmp_path):
         [*command, "--gradient", "latest"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "COLUMNS": "200", "FORCE_COLOR": "1"},
     )  # fmt: skip
-    os.set_blocking(process.stderr.fileno(), False)
-    shown, deadline = b"", time.monotonic() + 60
-    while b"accuracy" not in shown and time.monotonic() < deadline:
-        shown += process.stderr.read() or b""
-        time.sleep(0.05)
-    assert b"accuracy" in shown, shown
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    try:
+        os.set_blocking(process.stderr.fileno(), False)
+        shown, deadline = b"", time.monotonic() + 600
+        while b"accuracy" not in shown and time.monotonic() < deadline:
+            shown += process.stderr.read() or b""
+            time.sleep(0.02)
+        assert b"accuracy" in shown, shown
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=600)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 130
     assert b"go on with: gossamer run --resume run" in out
     record = gs.Record.load(tmp_path / "run" / "record")

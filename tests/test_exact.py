@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,6 +44,20 @@ def rebuilt(function, namespace):
     return type(function)(function.__code__, namespace)
 
 
+def not_by_chance(test):
+    """The right law misses a threshold of 1e-4 once in 10 000 draws. A wrong law misses it in a second draw as well."""
+
+    @functools.wraps(test)
+    def at_most_twice():
+        try:
+            test()
+        except AssertionError:
+            test()
+
+    return at_most_twice
+
+
+@not_by_chance
 def test_laplace_has_its_law_in_bulk_and_tail():
     k = integers(exact_laplace, N, 3.0)
     x = k / 2.0**40
@@ -54,6 +69,7 @@ def test_laplace_has_its_law_in_bulk_and_tail():
     assert stats.chisquare(np.bincount(low, minlength=256)).pvalue > 1e-4
 
 
+@not_by_chance
 def test_gaussian_has_its_law_in_bulk_and_tail():
     k = integers(exact_gaussian, N)
     x = k / 2.0**40

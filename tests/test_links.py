@@ -19,6 +19,7 @@ from gossamer.peers.wire import Frame, Hello, Refusal, pack, split_vector, unpac
 from test_peers import M, N, Team, simulated  # noqa: E402
 
 STEPS = 12
+LIMIT = 600  # seconds; everything takes a few, unless the machine is very busy
 
 
 class Linked:
@@ -46,10 +47,10 @@ class Linked:
             for j in party.tells:
                 self.links[i].reach(j, f"127.0.0.1:{self.links[j].port}")
 
-    async def run(self, seconds=60.0):
+    async def run(self):
         for links in self.links.values():
             links.dial()
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(LIMIT):
             while not all(node.done for node in self.nodes.values()):
                 await asyncio.sleep(0.01)
         return np.concatenate([self.team.parties[i].state.theta for i in range(M)])
@@ -61,8 +62,8 @@ class Linked:
 def linked(work, folder):
     async def whole():
         world = Linked(folder)
-        await world.start()
         try:
+            await world.start()
             return await work(world)
         finally:
             await world.close()
@@ -80,7 +81,7 @@ async def knock(world, pair, to, frames=()):
     credentials = grpc.ssl_channel_credentials(world.authority.certificate, *pair)
     options = [("grpc.ssl_target_name_override", certificates.name_of(to))]
     async with grpc.aio.secure_channel(f"127.0.0.1:{world.links[to].port}", credentials, options) as channel:
-        stream = channel.stream_stream(METHOD)(timeout=5)
+        stream = channel.stream_stream(METHOD)(timeout=LIMIT)
         for data in frames:
             await stream.write(data)
         return unpack(await stream.read()).header
@@ -121,15 +122,9 @@ def test_a_neighbour_that_speaks_for_another_or_nonsense_changes_nothing(tmp_pat
         late = pack(split_vector(99, "theta", bytes(8 * N))[0])
         answer = await knock(world, pair, 0, [forged, late, b"nonsense", b""])
         assert isinstance(answer, Hello)
-        for _ in range(100):
-            if sum(world.nodes[0].refused.values()) >= 4:
-                break
-            await asyncio.sleep(0.02)
-        assert (
-            set(world.nodes[0].refused)
-            == {(hears, r) for r in ("forged", "window", "magic", "short")} - {(hears, "magic")}
-            or (hears, "forged") in world.nodes[0].refused
-        )
+        async with asyncio.timeout(LIMIT):
+            while (hears, "forged") not in world.nodes[0].refused:
+                await asyncio.sleep(0.01)
         return await world.run()
 
     np.testing.assert_allclose(linked(work, tmp_path), simulated(steps=STEPS), rtol=0, atol=1e-12)

@@ -49,7 +49,7 @@ class Within:
     async def restart_listener(self):
         self.ends[1] = self.hub.of(1)
 
-    async def until(self, done, seconds=10.0):
+    async def until(self, done):
         while any(end.turn(self.got[i].append) for i, end in self.ends.items()):
             pass
         assert done()
@@ -126,8 +126,8 @@ class OverTls:
         await self.until(lambda: self.got[1] and self.got[1][-1].data == b"hello")
         self.forget_hellos()
 
-    async def until(self, done, seconds=20.0):
-        async with asyncio.timeout(seconds):
+    async def until(self, done):
+        async with asyncio.timeout(600):  # seconds; it takes far less, unless the machine is very busy
             while not done():
                 await asyncio.sleep(0.01)
 
@@ -141,8 +141,8 @@ def world(request):
     def run(work):
         async def whole():
             made = request.param()
-            await made.start()
             try:
+                await made.start()
                 await work(made)
             finally:
                 await made.close()
@@ -212,7 +212,7 @@ def test_sending_to_nobody_waits_for_nothing(world):
         before = time.monotonic()
         for t in range(100):
             made.ends[0].send(1, pack(Frame(Ack(t))))
-        assert time.monotonic() - before < 1.0
+        assert time.monotonic() - before < 5.0, "a wait of 50 ms for each would show"
         assert made.got[0] == []
 
     world(work)
@@ -238,10 +238,9 @@ def test_a_party_with_a_certificate_of_its_own_is_known_by_that_one_alone():
             caller = Links(Wiring(0, "127.0.0.1:0", address, [], pair, who, said.append, lambda: b"hello"))
             await caller.start()
             caller.dial()
-            for _ in range(150):
-                if got:
-                    break
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(600):
+                while not got and (welcome or caller.dials[1] < 2):  # who was turned away dials again
+                    await asyncio.sleep(0.01)
             assert bool(got) is welcome
             assert not got or got[0].sender == 0
             await caller.close()

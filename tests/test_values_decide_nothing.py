@@ -139,7 +139,7 @@ def spooled(folder, schema, rows, per_round, cuts):
 def spool(text, path, format_="csv"):
     """All of one start's standard input."""
     found = Spool(io.BytesIO(text), path, format_)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 300
     while not found.ended and time.monotonic() < until:
         found.check()
         time.sleep(0.001)
