@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.experiments.compare import PUBLISHED_NOISE
-from gossamer.experiments.study import Case, Choice, Plan, Study, least
+from gossamer.experiments.study import Case, Choice, Effort, Study, least
 from gossamer.spec import Spec
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "compare"
@@ -36,7 +36,7 @@ def main() -> None:
         ) if given["data"] == "mushrooms" else Spec.of(
             dataset=given["data"], split=given["split"], graph=given["graph"], l2=given["l2"], clip=given["clip"]
         )  # fmt: skip
-        study = Study(problem, Plan(told["steps"], 1, (1.0,)), None, least("tracking_error"))  # type: ignore[arg-type]
+        study = Study(problem, Effort(told["steps"], 1, (1.0,)), None, least("tracking_error"))  # type: ignore[arg-type]
         for method, which in CELLS:
             entry = next((e for e in told["entries"] if (e["method"], e["which"]) == (method, which)), None)
             if entry is None:

@@ -105,7 +105,7 @@ def history_gradient() -> list[tuple[str, str, str]]:
         for t in range(1, T + 1):
             margins = np.matmul(X[:, :t], theta[:, :, None])[:, :, 0]
             weights = 1 / (1 + np.exp(-margins)) - y[:, :t]
-            grad: Array = np.matmul(weights[:, None, :], X[:, :t])[:, 0] / t  # the data part: the ridge is added after the noise
+            grad: Array = np.matmul(weights[:, None, :], X[:, :t])[:, 0] / t  # the ridge is added after the noise
         return grad
 
     np.testing.assert_allclose(ours(), dense(), atol=1e-10)

@@ -25,17 +25,17 @@ from gossamer.experiments.compare import (
 from gossamer.experiments.frontier import KINDS, budget_of, curve, frontier
 from gossamer.experiments.frontier import QUICK as QUICK_FRONTIER
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Entry, Plan, Studied, Study, least
+from gossamer.experiments.study import OURS, Case, Choice, Effort, Entry, Studied, Study, least
 from gossamer.spec import Spec
 
 COMPARED = [name for name, method in METHODS.entries().items() if method.compared]
-SMALL = Plan(steps=30, seeds=2, tuning_seeds=1, grid=(0.01, 0.1, 1.0))
+SMALL = Effort(steps=30, seeds=2, tuning_seeds=1, grid=(0.01, 0.1, 1.0))
 MUSHROOMS = Spec.of(dataset="mushrooms", l2=1e-2, graph="paper")
 LINES = Spec.of(dataset="regression", l2=1e-3, clip=1.0, graph="paper")
 
 
 def task_of(method, step, seed, steps, epsilon, law="laplace", where="messages"):
-    study = Study(LINES, Plan(steps, 1, (step,)), None, least("tracking_error"))
+    study = Study(LINES, Effort(steps, 1, (step,)), None, least("tracking_error"))
     return study.task(Case(method, epsilon, law=law, where=where), Choice(step), seed)
 
 
@@ -141,12 +141,12 @@ def test_the_words_say_where_algorithm_1_is_not_best():
 
 
 def test_a_frontier_has_every_cell(tmp_path):
-    plan = Plan(steps=20, seeds=2, grid=(0.1, 1.0), evaluations=1, epsilons=(1.0, 100.0))
-    studied = frontier(MUSHROOMS, Runs(tmp_path, jobs=1), plan, ("ldp_gradient_tracking", "dsgd"))
+    effort = Effort(steps=20, seeds=2, grid=(0.1, 1.0), evaluations=1, epsilons=(1.0, 100.0))
+    studied = frontier(MUSHROOMS, Runs(tmp_path, jobs=1), effort, ("ldp_gradient_tracking", "dsgd"))
     assert {(e.method, e.which, budget_of(e)) for e in studied.entries} == {
-        (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in plan.epsilons
+        (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in effort.epsilons
     }
-    assert all(e.step in plan.grid for e in studied.entries)
+    assert all(e.step in effort.grid for e in studied.entries)
     for entry in studied.entries:
         assert all(e <= budget_of(entry) * (1 + 1e-9) for run in entry.runs for e in run["epsilon"])
     x, rows = curve(studied, "dsgd", "Laplace on messages", "accuracy", 0.0)

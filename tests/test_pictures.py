@@ -16,7 +16,7 @@ from gossamer.cli.main import app
 from gossamer.experiments import feature_words, features, picture_words, tasks
 from gossamer.experiments.pictures import compare_pictures, picture_problem
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Plan, Study, most
+from gossamer.experiments.study import OURS, Case, Choice, Effort, Study, most
 from gossamer.privacy import epsilons
 from gossamer.spec import Spec
 from gossamer.spec.rules import dataset_of, step_of
@@ -160,21 +160,21 @@ def test_a_comparison_goes_on_and_says_what_it_found(gossamer, data, tmp_path):
     assert kept == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "c" / "runs").iterdir()}
 
 
-def study_of(plan, **settings):
+def study_of(effort, **settings):
     problem = picture_problem(Spec.of(dataset="mnist", model="cnn", **settings), quick=False)
-    return Study(problem, plan, None, most("train_accuracy"))
+    return Study(problem, effort, None, most("train_accuracy"))
 
 
 def test_under_the_printed_noise_a_larger_step_costs_in_proportion(data):
     """With L = ∞ every gradient is charged in full, so ε is λ0 times a constant."""
-    study = study_of(Plan(50, 1, (0.2, 0.6)), per_round=4)
-    asked = (study.task(Case(OURS, None, "published", 0.01), Choice(step), 0) for step in study.plan.grid)
+    study = study_of(Effort(50, 1, (0.2, 0.6)), per_round=4)
+    asked = (study.task(Case(OURS, None, "published", 0.01), Choice(step), 0) for step in study.effort.grid)
     one, three = (np.array(epsilons(tasks.terms_of(task, 50), 50, 0.0)) for task in asked)
     np.testing.assert_allclose(three / one, 3.0, rtol=1e-4)
 
 
 def test_a_last_digit_of_epsilon_does_not_run_anything_again():
-    task = study_of(Plan(10, 1, (0.1,))).task(Case(OURS, 1885.4295984506397), Choice(0.1), 0)
+    task = study_of(Effort(10, 1, (0.1,))).task(Case(OURS, 1885.4295984506397), Choice(0.1), 0)
     next_one = repr(np.nextafter(1885.4295984506397, 2e3).item())
     assert task.key() == replace(task, spec=task.spec.but(epsilon=next_one)).key()
     assert task.key() != replace(task, spec=task.spec.but(epsilon="1885.5")).key()
@@ -182,8 +182,8 @@ def test_a_last_digit_of_epsilon_does_not_run_anything_again():
 
 def test_a_run_that_diverges_says_so_and_the_comparison_goes_on(data, tmp_path):
     problem = picture_problem(Spec.of(dataset="mnist", model="cnn", per_round=4, tested=10), quick=False).but(clip=1e30)
-    plan = Plan(4, 1, (1e30,), tuning_rounds=4, evaluations=10)
-    studied = compare_pictures(problem, Runs(tmp_path, 1), plan, (OURS,))
+    effort = Effort(4, 1, (1e30,), tuning_rounds=4, evaluations=10)
+    studied = compare_pictures(problem, Runs(tmp_path, 1), effort, (OURS,))
     assert any(entry.diverged for entry in studied.entries)
     assert any("iverge" in sentence for sentence in picture_words.list_findings(studied))
 
@@ -202,9 +202,9 @@ def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch)
 
 
 def test_the_study_of_features_spends_what_it_says(data, tmp_path):
-    plan = Plan(None, 1, (1.0, 4.0), evaluations=1, epsilons=(2.0, None), per_round=(2,))
+    effort = Effort(None, 1, (1.0, 4.0), evaluations=1, epsilons=(2.0, None), per_round=(2,))
     problem = features.feature_problem("mnist", "iid")
-    studied = features.study_features(problem, Runs(tmp_path, 1), plan, (OURS, "dsgd"))
+    studied = features.study_features(problem, Runs(tmp_path, 1), effort, (OURS, "dsgd"))
     assert len(studied.entries) == 4
     for entry in studied.entries:
         (run,) = entry.runs

@@ -28,7 +28,7 @@ from gossamer.experiments.pages import Page, epsilon_range
 from gossamer.experiments.picture_words import final, tell_pictures
 from gossamer.experiments.picture_words import rank as rank_pictures
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import TUNING, Plan, Studied
+from gossamer.experiments.study import TUNING, Effort, Studied
 from gossamer.experiments.tasks import data_of
 from gossamer.experiments.words import rank, tell_comparison
 from gossamer.setting import full_rounds
@@ -95,9 +95,9 @@ def compare(
         raise BadValue("epsilon", epsilon, "expected a finite number above 0")
     chosen = _choose_methods(methods, _compared())
     problem = _problem(spec, dataset)
-    plan = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
+    effort = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
     with counted("compare") as progress:
-        studied = figure2.compare(problem, Runs(out, jobs, progress), plan, chosen, epsilon)
+        studied = figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon)
     table = Table("method", "step", "λ0", *SHOWN.values(), "ε", box=None, header_style="bold", pad_edge=False)
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
         errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
@@ -113,11 +113,11 @@ def _compare_images(
             raise GossamerError(Argument(setting), " is not for comparing on images: leave it out.")
     problem = pictures.picture_problem(spec, quick)
     data_of(problem)  # refuses here, before any work
-    plan = pictures.shorten(pictures.QUICK if quick else pictures.USUAL, steps, seeds)
+    effort = pictures.shorten(pictures.QUICK if quick else pictures.USUAL, steps, seeds)
     chosen = _choose_methods(methods, pictures.PAPERS_METHODS)
     with counted("compare") as progress:
         runs = Runs(out, 1, progress)  # one device: one run at a time
-        studied = pictures.compare_pictures(problem, runs, plan, chosen)
+        studied = pictures.compare_pictures(problem, runs, effort, chosen)
     table = Table("method", "step", "λ0", "test", "training", "ε", box=None, header_style="bold", pad_edge=False)
     for which in ("best", figure2.PUBLISHED, pictures.ONLY_NOISE):
         for entry in rank_pictures(studied, which):
@@ -149,20 +149,20 @@ def frontier(
             raise GossamerError("--l2, --graph and --full are not for images: leave them out.")
         _trace_images(spec, methods, jobs, quick, out)
         return
-    effort = privacy_frontier
-    plan = effort.QUICK if quick else effort.FULL if full else effort.USUAL
+    study = privacy_frontier
+    effort = study.QUICK if quick else study.FULL if full else study.USUAL
     chosen, problem = _choose_methods(methods, _compared()), _problem(spec, dataset)
     with counted("frontier") as progress:
-        studied = effort.frontier(problem, Runs(out, jobs, progress), plan, chosen)
+        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen)
     _finish(tell_frontier(studied), None, out)
 
 
 def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path) -> None:
-    plan = features.QUICK if quick else features.USUAL
+    effort = features.QUICK if quick else features.USUAL
     chosen = _choose_methods(methods, features.COMPARED)
     problem = features.feature_problem(spec.data.dataset or "", spec.data.split)
     with counted("frontier") as progress:
-        studied = features.study_features(problem, Runs(out, jobs, progress), plan, chosen)
+        studied = features.study_features(problem, Runs(out, jobs, progress), effort, chosen)
     _finish(tell_features(studied), _feature_table(studied), out)
 
 
@@ -207,13 +207,13 @@ def _problem(spec: Spec, dataset: Dataset | None) -> Spec:
     return problem.but(graph=spec.network.graph or ("paper" if learners == 10 else "random"))
 
 
-def _fit(plan: Plan, problem: Spec, steps: int | None, seeds: int | None) -> Plan:
-    """The plan with as many rounds as are asked for, or as the data fill."""
+def _fit(effort: Effort, problem: Spec, steps: int | None, seeds: int | None) -> Effort:
+    """The effort with as many rounds as are asked for, or as the data fill."""
     full = full_rounds(data_of(problem)[0])
-    rounds = steps if steps is not None else int(min(plan.steps or full, full))
+    rounds = steps if steps is not None else int(min(effort.steps or full, full))
     if rounds > full:
         raise GossamerError(f"--steps {rounds}: the data have {full:g} full rounds; use --steps {full:g} or fewer.")
-    return replace(plan, steps=rounds, seeds=seeds or plan.seeds)
+    return replace(effort, steps=rounds, seeds=seeds or effort.seeds)
 
 
 def _finish(page: Page, table: Table | None, out: Path) -> None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from gossamer.errors import Argument, GossamerError
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Plan, Studied, Study, least
+from gossamer.experiments.study import OURS, Case, Choice, Effort, Studied, Study, least
 from gossamer.experiments.tasks import Result, terms_of
 from gossamer.privacy import epsilons
 from gossamer.spec import Spec
@@ -23,13 +23,13 @@ from gossamer.spec import Spec
 PUBLISHED = "published"
 PUBLISHED_STEP, PUBLISHED_NOISE = Choice(1.0), 1.0
 BOTH = (OURS, "push_pull")  # that the paper runs under the same noise
-QUICK = Plan(steps=200, seeds=3, tuning_seeds=1, grid=tuple(2.0**k for k in range(-8, 4, 2)))
-USUAL = Plan(steps=1000, seeds=5, tuning_seeds=2, grid=tuple(2.0**k for k in range(-9, 4)))
-FULL = Plan(steps=2000, seeds=20, tuning_seeds=3, grid=tuple(2.0**k for k in range(-10, 7)))
+QUICK = Effort(steps=200, seeds=3, tuning_seeds=1, grid=tuple(2.0**k for k in range(-8, 4, 2)))
+USUAL = Effort(steps=1000, seeds=5, tuning_seeds=2, grid=tuple(2.0**k for k in range(-9, 4)))
+FULL = Effort(steps=2000, seeds=20, tuning_seeds=3, grid=tuple(2.0**k for k in range(-10, 7)))
 
 
-def compare(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], epsilon: float | None = None) -> Studied:
-    study = Study(problem, plan, runs, least("tracking_error"))
+def compare(problem: Spec, runs: Runs, effort: Effort, methods: Sequence[str], epsilon: float | None = None) -> Studied:
+    study = Study(problem, effort, runs, least("tracking_error"))
     target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE) if epsilon is None else epsilon
     cases = [Case(method, target) for method in methods]
     tried = study.tune(cases)
@@ -46,7 +46,7 @@ def compare(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], epsil
 def published_epsilon(study: Study, step: Choice, noise: float) -> float:
     """Algorithm 1's largest ε_i over the run, under the paper's step and noise."""
     task = study.task(Case(OURS, None, PUBLISHED, noise), step, 0)
-    steps = study.plan.steps or 0
+    steps = study.effort.steps or 0
     cost = epsilons(
         terms_of(replace(task, evaluations=1, spec=task.spec.but(strict=False, device="cpu")), steps), steps, 0.0
     )

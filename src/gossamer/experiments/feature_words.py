@@ -16,12 +16,12 @@ GUESSING = 0.1  # the accuracy of a run that diverged
 
 
 def tell_features(studied: Studied) -> Page:
-    data, plan = studied.problem.data, studied.plan
+    data, effort = studied.problem.data, studied.effort
     how = (
         f"Ten learners, Network.paper(), {data.split} split, no image read twice, {_read(studied)}; scattering "
         f"features and a linear head; each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g} (without noise not at all), "
         f"Gaussian noise at the source; ε protects one image, at δ = {DELTA:g}. Test accuracy, mean over learners and "
-        f"{plan.seeds} seeds, in brackets the least and the greatest seed; below it the images a round and λ0, "
+        f"{effort.seeds} seeds, in brackets the least and the greatest seed; below it the images a round and λ0, "
         "which were chosen on another seed by the accuracy on training images. That choice is not charged to ε. The "
         f"noise is seeded, of the scale that the budget asks for. {_edges(studied)}"
     )
@@ -53,7 +53,7 @@ def _read(studied: Studied) -> str:
 
 def _edges(studied: Studied) -> str:
     """Where the grid ends at the best choice."""
-    rounds, grid = [n for n in studied.plan.per_round if n is not None], studied.plan.grid
+    rounds, grid = [n for n in studied.effort.per_round if n is not None], studied.effort.grid
     ends = sum(
         e.choice.per_round in (min(rounds), max(rounds)) or e.step in (min(grid), max(grid)) for e in studied.entries
     )

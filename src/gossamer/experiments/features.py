@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Plan, Studied, Study, most
+from gossamer.experiments.study import OURS, Case, Effort, Studied, Study, most
 from gossamer.spec import Spec
 
 COMPARED = (OURS, "push_pull", "stochastic_subgradient", "subgradient_rescaling", "dsgd")
 CLIP = 0.25  # of each image's gradient, whose features have norm 1
 EPSILONS = (2.0, 8.0, None)
-QUICK = Plan(None, 2, (64.0, 256.0), evaluations=1, epsilons=EPSILONS, per_round=(200,))
-USUAL = Plan(
+QUICK = Effort(None, 2, (64.0, 256.0), evaluations=1, epsilons=EPSILONS, per_round=(200,))
+USUAL = Effort(
     None, 3, (64.0, 128.0, 256.0, 512.0, 1024.0), evaluations=1, epsilons=EPSILONS, per_round=(10, 50, 100, 200, 400)
 )
 
@@ -31,9 +31,9 @@ def feature_problem(data: str, split: str) -> Spec:
     )
 
 
-def study_features(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str] = COMPARED) -> Studied:
-    cases = [Case(method, epsilon, law="gaussian", where="source") for epsilon in plan.epsilons for method in methods]
-    return Study(problem, plan, runs, most("train_accuracy"), _clip_where_noised).run(cases)
+def study_features(problem: Spec, runs: Runs, effort: Effort, methods: Sequence[str] = COMPARED) -> Studied:
+    cases = [Case(method, epsilon, law="gaussian", where="source") for epsilon in effort.epsilons for method in methods]
+    return Study(problem, effort, runs, most("train_accuracy"), _clip_where_noised).run(cases)
 
 
 def _clip_where_noised(problem: Spec, case: Case) -> Spec:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import Case, Entry, Plan, Studied, Study, least
+from gossamer.experiments.study import Case, Effort, Entry, Studied, Study, least
 from gossamer.privacy.laws import law_named
 from gossamer.spec import Spec
 
@@ -23,24 +23,26 @@ KINDS: dict[str, tuple[str, str]] = {
     "Laplace at the source": ("laplace", "source"),
     "Gaussian at the source": ("gaussian", "source"),
 }
-QUICK = Plan(100, 2, (2.0**-4, 1.0, 8.0), evaluations=1, epsilons=(1.0, 100.0, 1e4))
-USUAL = Plan(812, 3, tuple(2.0**k for k in range(-7, 6, 3)), evaluations=1, epsilons=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4))
-FULL = Plan(
+QUICK = Effort(100, 2, (2.0**-4, 1.0, 8.0), evaluations=1, epsilons=(1.0, 100.0, 1e4))
+USUAL = Effort(
+    812, 3, tuple(2.0**k for k in range(-7, 6, 3)), evaluations=1, epsilons=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
+)
+FULL = Effort(
     812, 5, tuple(2.0**k for k in range(-9, 6, 2)), evaluations=1,
     epsilons=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4),
 )  # fmt: skip
 
 
 def frontier(
-    problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str], kinds: Sequence[str] = tuple(KINDS)
+    problem: Spec, runs: Runs, effort: Effort, methods: Sequence[str], kinds: Sequence[str] = tuple(KINDS)
 ) -> Studied:
     cases = [
         Case(method, epsilon, kind, None, *KINDS[kind])
         for method in methods
         for kind in kinds
-        for epsilon in plan.epsilons
+        for epsilon in effort.epsilons
     ]
-    return Study(problem, plan, runs, least("optimality_gap"), _scale_rows).run(cases)
+    return Study(problem, effort, runs, least("optimality_gap"), _scale_rows).run(cases)
 
 
 def _scale_rows(problem: Spec, case: Case) -> Spec:

@@ -27,7 +27,7 @@ def tell_frontier(studied: Studied) -> Page:
 
 def _run_on(studied: Studied) -> str:
     data = studied.problem.data
-    return f"{data.dataset}, {data.split}, one pass of {studied.plan.steps} rounds"
+    return f"{data.dataset}, {data.split}, one pass of {studied.effort.steps} rounds"
 
 
 def _kinds(studied: Studied) -> list[str]:
@@ -46,9 +46,8 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
         }
         for e in studied.entries
     ]
-    return {
-        "problem": problem_of(studied), "steps": studied.plan.steps, "grid": list(studied.plan.grid), "points": points,
-    }  # fmt: skip
+    effort = studied.effort
+    return {"problem": problem_of(studied), "steps": effort.steps, "grid": list(effort.grid), "points": points}
 
 
 def list_rows(studied: Studied) -> list[list[str]]:

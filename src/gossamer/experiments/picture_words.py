@@ -31,7 +31,7 @@ APART = {PUBLISHED: ", published step and noise", ONLY_NOISE: ", published noise
 
 
 def tell_pictures(studied: Studied) -> Page:
-    problem, seeds = studied.problem, studied.plan.seeds
+    problem, seeds = studied.problem, studied.effort.seeds
     drawn = (
         f"{_label(studied)}, {'a small CNN' if problem.model.model == 'cnn' else 'ResNet-18'}, {problem.data.split}, "
         f"{problem.network.graph}: simulated noise of the scale that would cost ε = {write_epsilon(studied.epsilon)} "
@@ -50,7 +50,7 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
     """All numbers as plain JSON values."""
     return {
         "problem": studied.problem.given(),
-        "steps": studied.plan.steps,
+        "steps": studied.effort.steps,
         "epsilon": studied.epsilon,
         "tried": {
             _name(case): {f"{choice.step:.4g}": -scores[0] for choice, scores in by.items()}
@@ -94,7 +94,7 @@ def list_findings(studied: Studied) -> list[str]:
     idle = [e.label for e in rank(studied) if final(e) < 2 * CHANCE and e.label not in wild]
     if idle:
         said.append(f"Near chance at this ε, whatever the step: {', '.join(idle)}.")
-    grid = studied.plan.grid
+    grid = studied.effort.grid
     for end, size in ((max(grid), "largest"), (min(grid), "smallest")):
         there = [e.label for e in rank(studied) if e.step == end and final(e) >= 2 * CHANCE]
         if there:
@@ -173,16 +173,16 @@ def _network(studied: Studied) -> str:
 
 
 def _about(studied: Studied) -> str:
-    plan, problem = studied.plan, studied.problem
+    effort, problem = studied.effort, studied.problem
     per_round = problem.data.per_round or DATASETS.find(problem.data.dataset or "").per_round
     return (
         f"Ten learners, {_network(studied)}, {problem.data.split} split, graph {problem.network.graph}, {per_round} "
-        f"images a learner and round, {plan.steps} rounds, {plan.seeds} seed{'s' * (plan.seeds > 1)}; "
+        f"images a learner and round, {effort.steps} rounds, {effort.seeds} seed{'s' * (effort.seeds > 1)}; "
         f"{'bf16' if problem.model.bf16 else 'float32'} on {problem.model.device}. "
         f"'best': every learner's ε over the run is {write_epsilon(studied.epsilon)}, by each method's own recursion, "
-        f"and λ0 is the grid's best by accuracy on training images after {plan.tuning_rounds} rounds on another seed; "
-        "'published noise': ν = 0.01/(t+1)^ς as printed, and λ0 tuned likewise; 'published': λ0 = 0.6 as printed, "
-        "too. ε protects a learner's batch of one round, whose mean gradient is clipped at ‖g‖₁ ≤ "
+        f"and λ0 is the grid's best by accuracy on training images after {effort.tuning_rounds} rounds on another "
+        "seed; 'published noise': ν = 0.01/(t+1)^ς as printed, and λ0 tuned likewise; 'published': λ0 = 0.6 as "
+        "printed, too. ε protects a learner's batch of one round, whose mean gradient is clipped at ‖g‖₁ ≤ "
         f"{problem.model.clip:g}: it is what exact noise of these scales would cost, and no protection at all. The "
         "noise is seeded. Means over the seeds and all learners; in brackets the least and the greatest seed."
     )

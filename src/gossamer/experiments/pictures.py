@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from gossamer.experiments.compare import BOTH, PUBLISHED, published_epsilon
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Plan, Studied, Study, most
+from gossamer.experiments.study import OURS, Case, Choice, Effort, Studied, Study, most
 from gossamer.spec import Spec
 
 PAPERS_METHODS = (
@@ -24,12 +24,12 @@ PAPERS_METHODS = (
 PUBLISHED_STEP, PUBLISHED_NOISE = Choice(0.6), 0.01
 ONLY_NOISE = "published noise"
 CLIP = 1e5  # of each round's mean gradient, ‖·‖₁
-QUICK = Plan(30, 1, (0.06, 0.6), tuning_rounds=15, evaluations=5)
-USUAL = Plan(1500, 3, tuple(0.6 * 10 ** (k / 2) for k in range(-3, 2)), tuning_rounds=300, evaluations=10)
+QUICK = Effort(30, 1, (0.06, 0.6), tuning_rounds=15, evaluations=5)
+USUAL = Effort(1500, 3, tuple(0.6 * 10 ** (k / 2) for k in range(-3, 2)), tuning_rounds=300, evaluations=10)
 
 
-def compare_pictures(problem: Spec, runs: Runs, plan: Plan, methods: Sequence[str] = PAPERS_METHODS) -> Studied:
-    study = Study(problem, plan, runs, most("train_accuracy"))
+def compare_pictures(problem: Spec, runs: Runs, effort: Effort, methods: Sequence[str] = PAPERS_METHODS) -> Studied:
+    study = Study(problem, effort, runs, most("train_accuracy"))
     target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE)
     both = [method for method in BOTH if method in methods]
     cases = [Case(method, target) for method in methods]
@@ -46,6 +46,6 @@ def picture_problem(spec: Spec, quick: bool) -> Spec:
     return spec.but(clip=CLIP, clip_per="round", graph=spec.network.graph or "paper", **small)
 
 
-def shorten(plan: Plan, steps: int | None, seeds: int | None) -> Plan:
-    plan = replace(plan, steps=steps or plan.steps, seeds=seeds or plan.seeds)
-    return replace(plan, tuning_rounds=min(plan.tuning_rounds or 1, plan.steps or 1))
+def shorten(effort: Effort, steps: int | None, seeds: int | None) -> Effort:
+    effort = replace(effort, steps=steps or effort.steps, seeds=seeds or effort.seeds)
+    return replace(effort, tuning_rounds=min(effort.tuning_rounds or 1, effort.steps or 1))

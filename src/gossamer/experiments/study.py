@@ -24,7 +24,7 @@ OURS = "ldp_gradient_tracking"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Effort:
     """How much work a study is.
 
     steps          rounds; None: as many full ones as the data have
@@ -109,7 +109,7 @@ class Studied:
     """What a study found."""
 
     problem: Spec
-    plan: Plan
+    effort: Effort
     entries: list[Entry]
     tried: dict[Case, dict[Choice, list[float]]]  # the scores on the tuning seeds; less is better
     epsilon: float = math.nan  # of every case, where they share one
@@ -130,12 +130,12 @@ class Study:
     def __init__(
         self,
         problem: Spec,
-        plan: Plan,
+        effort: Effort,
         runs: Runs,
         score: Callable[[Result], float],
         vary: Callable[[Spec, Case], Spec] = lambda problem, case: problem,
     ) -> None:
-        self.problem, self.plan, self._runs = problem, plan, runs
+        self.problem, self.effort, self._runs = problem, effort, runs
         self._score, self._vary = score, vary
 
     def task(self, case: Case, choice: Choice, seed: int, tuning: bool = False) -> Task:
@@ -146,20 +146,20 @@ class Study:
             "epsilon": None if case.epsilon is None else repr(case.epsilon),
             "law": case.law,
             "where": case.where,
-            "steps": self.plan.steps,
+            "steps": self.effort.steps,
             "seed": seed,
         }
         settings |= {"per_round": choice.per_round} if choice.per_round is not None else {}
-        rounds = self.plan.tuning_rounds if tuning else None
-        evaluations = 1 if rounds is not None else self.plan.evaluations
+        rounds = self.effort.tuning_rounds if tuning else None
+        evaluations = 1 if rounds is not None else self.effort.evaluations
         return Task(self._vary(self.problem, case).but(**settings), case.published, rounds, evaluations)
 
     def choices(self) -> list[Choice]:
-        return [Choice(step, n) for n in self.plan.per_round for step in self.plan.grid]
+        return [Choice(step, n) for n in self.effort.per_round for step in self.effort.grid]
 
     def tune(self, cases: Sequence[Case]) -> Tried:
         """Every case at every choice, on the tuning seeds."""
-        seeds = [TUNING + k for k in range(self.plan.tuning_seeds)]
+        seeds = [TUNING + k for k in range(self.effort.tuning_seeds)]
         # All runs on one reading of the data stand together: a worker reads it once.
         keys = [(case, choice, seed) for seed in seeds for choice in self.choices() for case in cases]
         results = dict(zip(keys, self._runs(self.task(*key, tuning=True) for key in keys), strict=True))
@@ -171,7 +171,7 @@ class Study:
 
     def evaluate(self, wanted: Iterable[tuple[Case, Choice]]) -> list[Entry]:
         """The chosen ones on the seeds that are reported, seed by seed: what a stopped study has is of use."""
-        pairs, seeds = list(wanted), range(self.plan.seeds)
+        pairs, seeds = list(wanted), range(self.effort.seeds)
         results = self._runs(self.task(case, choice, seed) for seed in seeds for case, choice in pairs)
         return [Entry(case, choice, results[k :: len(pairs)]) for k, (case, choice) in enumerate(pairs)]
 
@@ -179,7 +179,7 @@ class Study:
         scores = {
             c: {choice: [self._score(run) for run in runs] for choice, runs in by.items()} for c, by in tried.items()
         }
-        return Studied(self.problem, self.plan, entries, scores, epsilon)
+        return Studied(self.problem, self.effort, entries, scores, epsilon)
 
     def run(self, cases: Sequence[Case]) -> Studied:
         """Tune every case, and report each at its best."""

@@ -32,15 +32,15 @@ FIGURES = {
 
 
 def tell_comparison(studied: Studied) -> Page:
-    plan, about = studied.plan, problem_of(studied)
-    run_on = f"{about['data']}, {about['split']}, graph {about['graph']}, {plan.steps} rounds, {plan.seeds} seeds"
+    effort, about = studied.effort, problem_of(studied)
+    run_on = f"{about['data']}, {about['split']}, graph {about['graph']}, {effort.steps} rounds, {effort.seeds} seeds"
     how = (
         f"{run_on[0].upper()}{run_on[1:]}. Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
         "by each method's own recursion; 'published' are the paper's step and noise, at their own ε. λ0 was tuned on "
-        f"{plan.tuning_seeds} other seeds over {plan.grid[0]:g} … {plan.grid[-1]:g}; 'best' has the least error there, "
-        "'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets 90 % "
-        "of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S from a "
-        "secondary source, M from memory."
+        f"{effort.tuning_seeds} other seeds over {effort.grid[0]:g} … {effort.grid[-1]:g}; 'best' has the least error "
+        "there, 'edge', where there is one, is the largest that works where the next one fails. Means, and in brackets "
+        "90 % of the seeds. The noise is seeded, of the scales for which ε is shown. Source: V equations verbatim, S "
+        "from a secondary source, M from memory."
     )
     title = (
         f"{about['data']}, {about['split']}, {about['graph']}: simulated noise of the scale that would cost "
@@ -55,7 +55,7 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
     """All numbers as plain JSON values: of tuning runs the final error, of the others the curves."""
     return {
         "problem": problem_of(studied),
-        "steps": studied.plan.steps,
+        "steps": studied.effort.steps,
         "epsilon": studied.epsilon,
         "tried": {
             case.method: {f"{choice.step:g}": [rounded(e) for e in errors] for choice, errors in by.items()}
@@ -88,7 +88,7 @@ def list_findings(studied: Studied) -> list[str]:
     said += _idle(ranked)
     said += _growth(studied)
     said += say_who_diverged(studied.entries)
-    grid = sorted(studied.plan.grid)
+    grid = sorted(studied.effort.grid)
     for end, size, other in ((grid[-1], "largest", "larger"), (grid[0], "smallest", "smaller")):
         there = [e.label for e in ranked if e.step == end]
         if there:
