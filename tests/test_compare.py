@@ -233,7 +233,7 @@ def test_a_users_own_csv_is_compared(gossamer, tmp_path):
 
 
 def test_the_frontier_command(gossamer, tmp_path, monkeypatch):
-    monkeypatch.setattr("gossamer.experiments.frontier.QUICK", replace(QUICK_FRONTIER, steps=20))
+    monkeypatch.setattr("gossamer.experiments.frontier.QUICK", replace(QUICK_FRONTIER, steps=20, seeds=1))
     methods = ("--methods", "ldp_gradient_tracking,dsgd")
     code, out, err = gossamer("frontier", "mushrooms", "--quick", *methods, "--jobs", 1, "--out", "f")
     assert code == 0, err

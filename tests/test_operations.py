@@ -233,8 +233,8 @@ def test_every_party_sets_its_own_budget(tmp_path, fleet_of):
 
 
 def test_from_init_to_collect(tmp_path, gossamer, up):
-    """As a user would: ten learners on mushrooms, watched, collected."""
-    code, out, err = gossamer("peers", "init", "demo", "--port", free_ports(10), "--steps", 12)
+    """As a user would: learners on mushrooms, watched, collected."""
+    code, out, err = gossamer("peers", "init", "demo", "--learners", M, "--port", free_ports(M), "--steps", 12)
     assert code == 0, err
     assert "Keep demo/authority/key.pem apart" in out
     assert (tmp_path / "demo/authority/key.pem").stat().st_mode & 0o077 == 0
@@ -247,16 +247,16 @@ def test_from_init_to_collect(tmp_path, gossamer, up):
     assert "left no outcome yet" in err
     code, out = up("demo")
     assert code == 0, out
-    assert out.count("12/12") >= 10
+    assert out.count("12/12") >= M
     statuses = json.loads(gossamer("peers", "status", "demo", "--json")[1])
-    assert [one["state"] for one in statuses] == ["done"] * 10
+    assert [one["state"] for one in statuses] == ["done"] * M
     assert all(one["epsilon"][0] <= 8 for one in statuses)
     code, _, err = gossamer("peers", "collect", "demo", "--out", "all")
     assert code == 0, err
     record = gs.Record.load(tmp_path / "all")
-    assert record.theta.shape == (10, 117)
+    assert record.theta.shape == (M, 117)
     assert record.t == 12
-    assert record.epsilon.shape == (10,)
+    assert record.epsilon.shape == (M,)
     assert record.epsilon.dtype.names == ("spent", "for_ever")
     names = record.config["stream"]["columns"]
     assert len(names) == record.theta.shape[1]

@@ -138,7 +138,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence(gossamer, data, tmp_
 
 
 def test_a_comparison_goes_on_and_says_what_it_found(gossamer, data, tmp_path):
-    words = ("compare", "mnist", "--quick", "--steps", 3, "--seeds", 1, "--methods", f"{OURS},push_pull", "--out", "c")
+    words = ("compare", "mnist", "--quick", "--steps", 2, "--seeds", 1, "--methods", f"{OURS},push_pull", "--out", "c")
     code, _, err = gossamer(*words)
     assert code == 0, err
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "c" / "runs").iterdir()}
