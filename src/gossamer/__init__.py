@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gossamer.models.bounds import clip_l1, clip_l2
     from gossamer.models.torch import NeuralNetwork as NeuralNetwork
     from gossamer.networks import Network
-    from gossamer.privacy import Gaussian, Laplace
+    from gossamer.privacy import Gaussian, Laplace, every, thinning
     from gossamer.run_record import Record
     from gossamer.schedules import decay, geometric
     from gossamer.simulate import simulate
@@ -56,7 +56,7 @@ else:
             "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],
             "gossamer.networks": ["Network", "networks"],
-            "gossamer.privacy": ["Gaussian", "Laplace", "privacy"],
+            "gossamer.privacy": ["Gaussian", "Laplace", "every", "privacy", "thinning"],
             "gossamer.schedules": ["decay", "geometric", "schedules"],
             "gossamer.simulate.engine": ["simulate"],
             "gossamer.run_record": ["Record"],
@@ -75,7 +75,8 @@ def __dir__() -> list[str]:
 __all__ = [
     "Algorithm", "BadValue", "BudgetSpent", "Diverged", "Dynamics", "Gaussian", "GossamerError", "Laplace",
     "LogisticRegression", "Network", "NotProvable", "Out", "Record", "RidgeRegression", "Rows", "SoftmaxRegression",
-    "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "geometric",
-    "ldol", "ldp_gradient_tracking", "privacy", "push_pull", "robust_push_pull", "simulate", "stochastic_subgradient",
-    "streams", "subgradient_rescaling", "tailored_gradient_tracking", "wang_basar",
+    "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "every",
+    "geometric", "ldol", "ldp_gradient_tracking", "privacy", "push_pull", "robust_push_pull", "simulate",
+    "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "thinning",
+    "wang_basar",
 ]  # fmt: skip

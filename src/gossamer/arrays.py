@@ -54,6 +54,9 @@ class Kind(Protocol):
     def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
         """value + factor · other."""
 
+    def zeros(self, like: Any) -> Any:
+        """As many zeros."""
+
     def row_lengths(self, rows: Any) -> NDArray[np.float64]:
         """The L2 norm of every row, found in float64."""
 
@@ -86,6 +89,9 @@ class Numpy:
 
     def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
         return value + factor * other
+
+    def zeros(self, like: Any) -> Any:
+        return np.zeros_like(like)
 
     def row_lengths(self, rows: Any) -> NDArray[np.float64]:
         return np.asarray(np.linalg.norm(rows, axis=1))
@@ -137,6 +143,9 @@ class Tensors(NamedTuple):
 
     def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
         return value.add(other, alpha=factor)
+
+    def zeros(self, like: Any) -> Any:
+        return _torch().zeros_like(like)
 
     def row_lengths(self, rows: Any) -> NDArray[np.float64]:
         lengths: NDArray[np.float64] = rows.double().norm(dim=1).cpu().numpy()

@@ -74,6 +74,10 @@ class Registry(Generic[Entry]):
 
         return decorate
 
+    def of(self, made: Any) -> Entry:
+        """The entry of a function that was declared."""
+        return self._objects[id(made)]
+
     def entries(self) -> dict[str, Entry]:
         """All that the package declares, by name."""
         if not self._complete:

@@ -5,6 +5,8 @@
                state ─────────────────────────────────────────────────────▶ emit ─▶ boundary.release ─▶ links
     receive    links ─▶ boundary.take ─▶ step ─▶ boundary.hold ─▶ state
 
+In a round without a release at the source no gradient is taken: the algorithm's own step, with zero in its place.
+
 The ridge's l2 θ is no record's, so it is added after the noise at the source: what is noised there depends on records
 and on nothing that could be steered to where adding it rounds.
 
@@ -60,10 +62,20 @@ class Rounds(Generic[State]):
         """Take round t's records in, charge the round, and draw what is sent in it."""
         self._memory.observe(records)
         self._boundary.charge(t)
-        point = self._algorithm.point(state)
-        gradient = with_ridge(self._boundary.gradient(t, self._memory.gradient(point)), self._ridge, point)
+        gradient = self._gradient(self._algorithm.point(state), t)
         out = self._algorithm.emit(state, gradient, self._rows, t)
         return Sent(gradient, {channel: self._released(channel, t, value) for channel, value in out.items()})
+
+    def _gradient(self, point: Array, t: int) -> Array:
+        """What the step uses: nothing of who does not release, not even a ridge, whose share goes with the data's."""
+        fresh = self._boundary.fresh(t)
+        if not np.any(fresh):
+            nothing: Array = kind_of(point).zeros(point)
+            return nothing
+        gradient: Array = with_ridge(self._boundary.gradient(t, self._memory.gradient(point)), self._ridge, point)
+        if not np.all(fresh):
+            gradient[~np.asarray(fresh)] = 0.0
+        return gradient
 
     def _released(self, channel: str, t: int, out: Out) -> Out:
         return out._replace(value=self._boundary.release(channel, t, out.value)) if out.private else out

@@ -71,6 +71,9 @@ def parameters_of(step: Schedule, noise: Schedule | None, **more: Any) -> dict[s
     return {"step": repr(step), **more, "noise": None if noise is None else repr(noise)}
 
 
+AUTO = "auto"  # a step that is found by rule: see gossamer.automatic
+
+
 @dataclass(frozen=True)
 class Algorithm(Generic[State]):
     """An algorithm as a value.
@@ -85,6 +88,7 @@ class Algorithm(Generic[State]):
                 Called with the learner's rows and its own weights [z_{i,t}]_i over the rounds; None: no claim is made
     weights     Σ w_i f_i is what it minimises without noise, w a function of the Perron vector u; None: w = 1
     parameters  what a run record says of it
+    with_step   where the step is to be found by rule: the same method with steps that start at λ0
     """
 
     name: str
@@ -99,6 +103,7 @@ class Algorithm(Generic[State]):
     dynamics: Callable[[Rows, Array], Dynamics] | None = None
     weights: Callable[[Array], Array] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    with_step: Callable[[float], Algorithm[Any]] | None = None
 
     def __post_init__(self) -> None:
         self.notes(self.noise)  # a strict algorithm refuses its own schedules at once

@@ -6,15 +6,18 @@ method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometri
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from gossamer.algorithms.base import Algorithm
+from gossamer.algorithms.base import AUTO, Algorithm
+from gossamer.errors import BadValue
 from gossamer.registry import Registry, digest_source
 from gossamer.schedules import Schedule, decay
 
+Factory = TypeVar("Factory", bound=Callable[..., Algorithm[Any]])
 LAST = 1000  # a new method comes after those of the paper
 
 
@@ -37,8 +40,10 @@ class Method:
     def name(self) -> str:
         return self.own_name or self.factory.__name__
 
-    def make(self, step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
+    def make(self, step: Schedule | str, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
         """The algorithm; a user's function need not take what every Algorithm has anyhow."""
+        if isinstance(step, str) and step == AUTO:
+            return automatic(lambda first: self.make(decay(first, self.step_exponent), noise, strict=strict))
         taken = inspect.signature(self.factory).parameters
         more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
@@ -66,5 +71,30 @@ def find_method(name: str) -> Method:
     return METHODS.find(name)
 
 
-# Declares a function that makes an algorithm: it can then be named in runs, comparisons and parties' files.
-method = METHODS.decorator(Method)
+def method(**about: Any) -> Callable[[Factory], Factory]:
+    """Declares a function that makes an algorithm: it can then be named in runs, comparisons and parties' files.
+
+    With step="auto" it gives an algorithm whose steps a run finds by rule.
+    """
+    declare = METHODS.decorator(Method)
+
+    def decorate(factory: Factory) -> Factory:
+        @functools.wraps(factory)
+        def made(step: Schedule | str, *given: Any, **more: Any) -> Algorithm[Any]:
+            if not isinstance(step, str):
+                return factory(step, *given, **more)
+            if step != AUTO:
+                raise BadValue("step", step, "expected a schedule such as decay(1.0, 0.6), or 'auto'")
+            return automatic(lambda first: factory(decay(first, entry.step_exponent), *given, **more))
+
+        declared: Any = declare(**about)(made)
+        entry = METHODS.of(declared)
+        return cast(Factory, declared)
+
+    return decorate
+
+
+def automatic(build: Callable[[float], Algorithm[Any]]) -> Algorithm[Any]:
+    """An algorithm whose λ0 is still to be found; it runs as if that were 1."""
+    sample = build(1.0)
+    return replace(sample, with_step=build, parameters={**sample.parameters, "step": AUTO})

@@ -50,9 +50,9 @@ def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case],
     """Noise times factor(t, value, scale), for some learners, rounds or values."""
 
     class Weaker(PrivateBoundary):
-        def _noised(self, t: int, value: Array) -> Array:
-            exact, scale = self.clamped_to_grid(t, value), self._scale(t)
-            noise = super()._noised(t, value) - exact
+        def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
+            exact, scale = self.clamped_to_grid(t, value, times), times * self._scale(t)
+            noise = super()._noised(t, value, times) - exact
             return _put_on_grid(exact + factor(t, value, scale) * noise, scale)
 
     return _with_boundary(Weaker)
@@ -74,10 +74,10 @@ def _put_on_grid(value: Array, scale: Array) -> Array:
 class ReusedLater(PrivateBoundary):
     """From round 6 on, the noise of round 5 again."""
 
-    def _noised(self, t: int, value: Array) -> Array:
-        exact, scale = self.clamped_to_grid(t, value), self._scale(t)
+    def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
+        exact, scale = self.clamped_to_grid(t, value, times), times * self._scale(t)
         if t < 6:
-            self._kept = (super()._noised(t, value) - exact) / scale
+            self._kept = (super()._noised(t, value, times) - exact) / scale
             return exact + self._kept * scale
         return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, scale)
 
@@ -104,8 +104,8 @@ class TakesAnything(PrivateBoundary):
 class FloatingPoint(PrivateBoundary):
     """NumPy's own noise."""
 
-    def _noised(self, t: int, value: Array) -> Array:
-        return value + self.mechanism.law.seeded(np.random.default_rng(), value.shape) * self._scale(t)
+    def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
+        return value + self.mechanism.law.seeded(np.random.default_rng(), value.shape) * times * self._scale(t)
 
 
 # -- the ledger, the recursion, the model ------------------------------------------------------------------------------

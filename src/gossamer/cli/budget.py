@@ -13,20 +13,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.algorithms import ldp_gradient_tracking
-from gossamer.cli.options import CSV, LINEAR, takes
+from gossamer.algorithms import find_method, ldp_gradient_tracking
+from gossamer.algorithms.base import AUTO
+from gossamer.cli.options import CSV, LINEAR, RELEASES, takes
 from gossamer.cli.output import check_apart, check_picture, command_for
 from gossamer.cli.words import in_command
 from gossamer.errors import Argument, BadValue, GossamerError, Sentence
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Mechanism, Setting, Terms, lemma2_constant, theorem4
 from gossamer.privacy.accountant import epsilon_curve
-from gossamer.schedules import Decay
+from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
 from gossamer.spec.build import build_data, build_mechanism, refuse_unbounded, state_mechanism
 from gossamer.spec.description import OWN_STEP, STEPS, Spec
 from gossamer.spec.languages import noise_schedule, rounds, step_schedule
-from gossamer.spec.rules import check_delta, dataset_of, decide_gradient_and_draw
+from gossamer.spec.rules import ALGORITHM_1, check_delta, dataset_of, decide_noise, step_of
 from gossamer.streams import Stream
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
@@ -36,14 +37,14 @@ HELPS = {
     "horizon": "Rounds, or inf for ever [default: 2000, or fewer where the data end sooner].",
     "law": "Laplace noise (pure ε) or Gaussian noise (ε at --delta).",
     "delta": "δ of Gaussian noise [default: 1e-05]; with Laplace noise, shows ε at this δ, too.",
-    "where": "Noise on what is sent, or on the newest records' gradient.",
+    "where": "Noise on what is sent, or on the gradient over a learner's records [default: source to find noise].",
     "step": f"Step size λ0,v [default: {OWN_STEP}, or {PAPER_STEP} with --paper].",
 }
 
 
 @takes(
-    "dataset", *CSV, *LINEAR, "epsilon", "noise", "horizon", "law", "delta", "where", "rows", "gradient", "step",
-    "learners", "graph", helps=HELPS,
+    "dataset", *CSV, *LINEAR, "epsilon", "noise", "horizon", "law", "delta", "where", *RELEASES, "rows", "gradient",
+    "step", "learners", "graph", helps=HELPS,
 )  # fmt: skip
 def budget(
     spec: Spec,
@@ -71,12 +72,14 @@ def budget(
             "what a run's noise would cost, and with --epsilon finds it."
         )
     check_delta(given)
-    spec, said = decide_gradient_and_draw(given, dataset)
+    spec = decide_noise(given, dataset)
     stream, model, network = build_data(spec, dataset)
     refuse_unbounded(model)
     steps, why = _rounds(spec, stream, now)
     mechanism = _mechanism(spec, network.m, steps)
-    step = step_schedule(spec.algorithm.step or OWN_STEP)
+    text = spec.algorithm.step or OWN_STEP
+    auto = step_of(spec, dataset) == AUTO  # at the source ε does not depend on λ0
+    step = decay(1.0, find_method(ALGORITHM_1).step_exponent) if auto else step_schedule(text)
     algorithm = ldp_gradient_tracking(step=step, strict=False)
     gradient: Any = spec.algorithm.gradient
     setting = setting_of(algorithm, network, stream, model, gradient, steps)
@@ -92,7 +95,7 @@ def budget(
         typer.echo(json.dumps({**about, "learners": [_null(row) for row in learners]}, indent=1))
     else:
         _show(Console(), learners, names, mechanism, steps, now, delta)
-        for sentence in [*said, *why, *_advice(learners, mechanism, given, steps)]:
+        for sentence in [*why, *_advice(learners, mechanism, given, steps)]:
             Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
         from gossamer.report import draw_budget, save_picture

@@ -17,7 +17,8 @@ from gossamer.spec.files import in_toml, read_toml
 
 CSV = ("csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
 LINEAR = ("model", "l2", "clip")
-NETWORKS = ("norm", "stem", "device", "bf16")
+NETWORKS = ("norm", "stem", "remember", "device", "bf16")
+RELEASES = ("releases", "band")
 Command = Callable[..., Any]
 
 

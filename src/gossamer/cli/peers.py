@@ -23,9 +23,9 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
 @peers.command("init")
 @takes(
     "csv", "target", "categories", "classes", "range", "per_round", "algorithm", "step", "strict", "gradient", "l2",
-    "clip", "epsilon", "law", "delta", "where", "noise", "steps", "learners", "graph",
+    "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "noise", "steps", "learners", "graph",
     defaults={
-        "learners": 10, "per_round": 4, "step": "1,0.8", "epsilon": "8", "law": "gaussian", "where": "source",
+        "learners": 10, "per_round": 4, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",
     },
     helps={
         "csv": "Records of one file, to be dealt out in turn; needs --target.",

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import csv as csv_files
 import io
+import math
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
+from gossamer.algorithms import find_method
+from gossamer.algorithms.base import AUTO
+from gossamer.automatic import found_step
 from gossamer.datasets.mushrooms import NAMES, raw
 from gossamer.errors import GossamerError
+from gossamer.models.registry import MODELS
 from gossamer.networks import Network
-from gossamer.peers.boundary import boundary_of
+from gossamer.peers.boundary import boundary_of, setting_of_learners
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import Config, DataPlan, ModelPlan, Neighbour, PartyPlan, Plan, PrivacyPlan, RecordsPlan, Run
 from gossamer.peers.folders import make_folders
+from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
-from gossamer.spec.build import build_network
+from gossamer.spec.build import build_mechanism, build_network
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE
+from gossamer.spec.rules import Learnt, clip_of
 from gossamer.streams.cells import read_cells
 
 STEPS = 1000
-CLIP = 0.5  # of mushrooms: best of a few in docs/results/privacy
 
 
 class Places(NamedTuple):
@@ -55,9 +62,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
     steps = spec.length.steps or shortest or STEPS
     hosts = _hosts(places, learners)
-    own = spec.model.clip is not None or spec.data.csv or spec.data.target
-    step = languages.step_schedule(spec.algorithm.step or OWN_STEP)
-    gradient = spec.algorithm.gradient or ("latest" if spec.privacy.where == "source" else "history")
+    automatic = spec.algorithm.step == AUTO
+    step = decay(1.0, find_method(spec.algorithm.algorithm).step_exponent) if automatic else given_step(spec)
+    gradient = spec.algorithm.gradient or "history"
     try:
         run = msgspec.convert(
             {
@@ -69,7 +76,10 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         )  # fmt: skip
     except msgspec.ValidationError as error:
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
-    model = ModelPlan(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=spec.model.clip if own else CLIP)
+    model = ModelPlan(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=_clip(spec, records))
+    first = Config(run=run, model=model, records=records, party=_party(places, 0, hosts), data=DataPlan(path="-"))
+    if automatic:
+        run = msgspec.structs.replace(run, step=(_found_step(spec, Plan(first, folder, network)), step.exponent))
     configs = [
         Config(
             run=run,
@@ -87,16 +97,36 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         plan = Plan(config, folder / name_of(i), network)
         boundary_of(plan, plan.algorithm(), plan.model())
     make_folders(folder, network, configs, hosts, places.days, files)
-    first = folder / name_of(0)
+    its = folder / name_of(0)
     sentences = [
         f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
         f"start all here with: gossamer peers up {folder}",
-        f"Or give each party its folder, to run with: gossamer peer run {first}",
+        f"Or give each party its folder, to run with: gossamer peer run {its}",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if not dealt.rows:
-        sentences.append(f"Each party brings its records: {first / 'records.csv'} is followed as it grows.")
+        sentences.append(f"Each party brings its records: {its / 'records.csv'} is followed as it grows.")
     return sentences
+
+
+def given_step(spec: Spec) -> Decay:
+    return languages.step_schedule(spec.algorithm.step or OWN_STEP)
+
+
+def _clip(spec: Spec, records: RecordsPlan) -> float | None:
+    """The given length, or the rule's; it is written into everybody's file."""
+    outputs = len(records.classes)
+    kind = MODELS.find("ridge" if not outputs else "logistic" if outputs == 2 else "softmax")
+    return clip_of(spec, Learnt(kind, max(outputs, 1)), records.schema().table().bounds)
+
+
+def _found_step(spec: Spec, plan: Plan) -> float:
+    """λ0 by rule, from what all parties know, and from the budgets that they are given here."""
+    algorithm, model, steps = plan.algorithm(), plan.model(), plan.config.run.steps
+    horizon = steps if spec.privacy.horizon is None else languages.rounds(spec.privacy.horizon)
+    mechanism = None if spec.privacy.noise is not None else build_mechanism(spec, plan.network.m, horizon)
+    setting = partial(setting_of_learners, range(plan.network.m), plan, algorithm, model)
+    return found_step(algorithm, plan.network, model, plan.schema.table(), mechanism, steps, setting)
 
 
 def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
@@ -159,7 +189,11 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
     epsilon = languages.budgets(plan.epsilon or "8", learners)[i]
     delta = DELTA if plan.delta is None else plan.delta
-    return PrivacyPlan(epsilon=epsilon, law=plan.law, where=plan.where, delta=delta)
+    horizon = None if plan.horizon is None else languages.rounds(plan.horizon)
+    return PrivacyPlan(
+        epsilon=epsilon, law=plan.law or "gaussian", where=plan.where or "source", delta=delta,
+        horizon="inf" if horizon == math.inf else horizon, releases=plan.releases, band=plan.band or 1,
+    )  # fmt: skip
 
 
 def _neighbours(network: Network, i: int, hosts: list[str], port: int) -> dict[str, Neighbour]:

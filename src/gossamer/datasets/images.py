@@ -135,7 +135,8 @@ def _as_features(
         with contextlib.suppress(GossamerError):  # a folder that is only read is no reason to stop
             _write(kept, buffer.getvalue())
     of_train, of_test = np.split(scattered, [len(train)])
-    return Table(of_train, train.labels, None, n, bounds=bounds), Table(of_test, test.labels, None, n, bounds=bounds)
+    whitened = Table(of_train, train.labels, None, n, bounds=bounds, spread=scattering.SPREAD)
+    return whitened, replace(whitened, rows=of_test, labels=test.labels)
 
 
 def _stream(

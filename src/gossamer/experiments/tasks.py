@@ -23,7 +23,7 @@ from gossamer.algorithms import find_method
 from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
 from gossamer.models.registry import MODELS
-from gossamer.privacy import Mechanism, Terms, epsilons, simulated
+from gossamer.privacy import Mechanism, Releases, Terms, epsilons, simulated
 from gossamer.registry import digest_source
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, setting_of
@@ -32,7 +32,7 @@ from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
 from gossamer.spec.description import Length, Method
 from gossamer.spec.languages import step_schedule
-from gossamer.spec.rules import dataset_of, decide_gradient_and_draw, delta_of
+from gossamer.spec.rules import dataset_of, decide_noise, delta_of
 from gossamer.version import __version__
 
 Result = dict[str, Any]
@@ -79,7 +79,7 @@ class Task:
             except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
             scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
-            noise = simulated(scale, spec.length.seed, spec.privacy.law, spec.privacy.where)
+            noise = simulated(scale, spec.length.seed, terms[0].law, terms[0].where, _releases(terms))
             said |= {"noise": [t.initial for t in terms], "epsilon": epsilons(terms, steps, delta_of(spec))}
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
@@ -118,7 +118,7 @@ def _content(spec: Spec) -> str:
 def data_of(spec: Spec) -> tuple[Any, Any, Any]:
     """Stream, model and network of a description; whatever it says of step and noise changes none of them."""
     dataset = dataset_of(spec)
-    decided, _ = decide_gradient_and_draw(spec, dataset)
+    decided = decide_noise(spec, dataset)
     bare = replace(decided.privacy, epsilon=None, noise=None)
     return _read(replace(decided, algorithm=Method(), privacy=bare, length=Length(seed=spec.length.seed)))
 
@@ -143,8 +143,12 @@ def terms_of(task: Task, steps: int) -> Sequence[Terms]:
     return _mechanism(task, network.m, steps).terms(setting)
 
 
+def _releases(terms: Sequence[Terms]) -> Releases | None:
+    return terms[0].releases if terms[0].where == "source" else None
+
+
 def gradient_of(spec: Spec) -> str:
-    return str(decide_gradient_and_draw(spec, dataset_of(spec))[0].algorithm.gradient)
+    return str(decide_noise(spec, dataset_of(spec)).algorithm.gradient)
 
 
 def _mechanism(task: Task, learners: int, steps: int) -> Mechanism:

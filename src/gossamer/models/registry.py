@@ -23,6 +23,7 @@ class Wanted(NamedTuple):
     stem: str = "imagenet"
     device: str = "cpu"
     amp: bool = False
+    remember: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ def make_ridge(wanted: Wanted) -> RidgeRegression:
     return RidgeRegression(wanted.l2, wanted.clip)
 
 
-@model("resnet18", options=("clip_per", "norm", "stem", "device", "bf16"), images=True)
+@model("resnet18", options=("clip_per", "norm", "stem", "remember", "device", "bf16"), images=True)
 def make_resnet18(wanted: Wanted) -> Any:
     return _network(wanted, "resnet18", f"ResNet-18, {wanted.norm} norm, {wanted.stem} stem")
 
 
-@model("cnn", options=("clip_per", "device", "bf16"), images=True)
+@model("cnn", options=("clip_per", "remember", "device", "bf16"), images=True)
 def make_cnn(wanted: Wanted) -> Any:
     return _network(wanted, "cnn", "small CNN")
 
@@ -82,9 +83,11 @@ def _network(wanted: Wanted, kind: str, name: str) -> Any:
             return images.small_cnn(wanted.outputs, channels, side)
         return images.resnet18(wanted.outputs, channels, wanted.norm, wanted.stem)  # type: ignore[arg-type]
 
+    rounds: dict[str, Any] = {} if wanted.remember is None else {"remember": wanted.remember}
     return NeuralNetwork(
-        build, shape=wanted.shape, clip=wanted.clip, l2=wanted.l2, device=wanted.device, amp=wanted.amp, name=name
-    )
+        build, shape=wanted.shape, clip=wanted.clip, l2=wanted.l2, device=wanted.device, amp=wanted.amp, name=name,
+        **rounds,
+    )  # fmt: skip
 
 
 def _check_device(device: str) -> None:

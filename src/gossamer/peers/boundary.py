@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import LinearModel
 from gossamer.peers.config import Plan
-from gossamer.privacy import Privacy, PrivateBoundary, Unproved, simulated
+from gossamer.privacy import Privacy, PrivateBoundary, Setting, Unproved, simulated
 from gossamer.privacy.unproved import claim_of
 from gossamer.schedules import decay
 from gossamer.setting import setting_for
@@ -33,8 +34,14 @@ def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Pr
         algorithm.notes(scale)
         return Unproved(None if scale is None else OwnRow(simulated(scale, privacy.seed), run.learners, plan.learner))
     algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
-    setting = setting_for(
-        [plan.learner],
+    return mechanism.bind(setting_of_learners([plan.learner], plan, algorithm, model))
+
+
+def setting_of_learners(learners: Sequence[int], plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Setting:
+    """All that decides the privacy of some learners of a run: what every party knows of it."""
+    run = plan.config.run
+    return setting_for(
+        learners,
         algorithm,
         plan.network,
         model,
@@ -42,7 +49,6 @@ def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Pr
         gradient=run.gradient,
         steps=run.steps,
         size=model.theta_size(plan.schema.columns),
-        per_round=[run.per_round],
+        per_round=[run.per_round] * len(learners),
         read_once=True,
     )
-    return mechanism.bind(setting)

@@ -29,6 +29,7 @@ from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_model
 from gossamer.spec.fields import check_names
 from gossamer.spec.files import load_toml, toml_value
+from gossamer.spec.languages import release_schedule
 from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import Schema
 
@@ -93,6 +94,10 @@ class PrivacyPlan(Plain, frozen=True):
     where: Literal["messages", "source"] = "messages"
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
     horizon: Annotated[float, msgspec.Meta(ge=1, le=1e12)] | Literal["inf"] | None = None
+    releases: str | None = (
+        None  # at the source: the rounds that release a gradient, as for 'gossamer run'; none: by rule
+    )
+    band: Whole = 1  # at the source: over how many releases noise is correlated
     simulated: tuple[Positive, float] | None = None  # ν0, ς of seeded noise: not private
     seed: Some = 0
 
@@ -151,7 +156,12 @@ class Plan:
     @property
     def own_settings(self) -> str:
         """What a journal's numbers depend on, beside the shared settings: resumed with nothing else."""
-        own = json.dumps(msgspec.to_builtins(self.config.privacy), sort_keys=True)
+        usual = PrivacyPlan()
+        own_privacy = msgspec.to_builtins(self.config.privacy)
+        for name in ("releases", "band"):  # which journals of older versions do not know
+            if own_privacy[name] == getattr(usual, name):
+                del own_privacy[name]
+        own = json.dumps(own_privacy, sort_keys=True)
         if self.config.privacy.epsilon is not None:
             own += f" accounting {ACCOUNTING}"  # rounds that were booked otherwise cannot be gone on from
         return f"{self.fingerprint}-{hashlib.sha256(own.encode()).hexdigest()[:16]}"
@@ -176,7 +186,8 @@ class Plan:
     def model(self) -> LinearModel:
         classes = len(self.config.records.classes)
         kind = "ridge" if not classes else "logistic" if classes == 2 else "softmax"
-        model: LinearModel = build_model(self.spec, Learnt(MODELS.find(kind), max(classes, 1)), (self.schema.columns,))
+        learnt = Learnt(MODELS.find(kind), max(classes, 1))
+        model: LinearModel = build_model(self.spec, learnt, (self.schema.columns,), None)
         return model
 
     def mechanism(self) -> Mechanism | None:
@@ -188,7 +199,10 @@ class Plan:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
         delta = plan.delta if law_named(plan.law).needs_delta else 0.0
-        return MECHANISMS[plan.law].for_budget(plan.epsilon, delta, horizon=horizon, where=plan.where)
+        releases = None if plan.releases is None else release_schedule(plan.releases)
+        return MECHANISMS[plan.law].for_budget(
+            plan.epsilon, delta, horizon=horizon, where=plan.where, releases=releases, band=plan.band
+        )
 
 
 def read_config(path: str | Path) -> Plan:

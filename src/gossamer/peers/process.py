@@ -30,7 +30,7 @@ from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
-from gossamer.setting import refuse_short_rounds
+from gossamer.privacy.mechanisms import refuse_short_rounds
 
 TICK, LINGER = 0.2, 30.0  # seconds
 

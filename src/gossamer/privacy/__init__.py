@@ -4,6 +4,7 @@ from gossamer.privacy.accountant import Accountant, Terms, epsilons
 from gossamer.privacy.boundary import Boundary, PrivateBoundary
 from gossamer.privacy.laws import LAWS, Law, exact_gaussian, exact_laplace, law_named
 from gossamer.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism, Setting, mechanism_named
+from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.privacy.rounding import noised_fields, rounding_of
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
@@ -20,11 +21,13 @@ __all__ = [
     "Mechanism",
     "Privacy",
     "PrivateBoundary",
+    "Releases",
     "Setting",
     "SimulatedNoise",
     "Terms",
     "Unproved",
     "epsilons",
+    "every",
     "exact_gaussian",
     "exact_laplace",
     "law_named",
@@ -34,4 +37,5 @@ __all__ = [
     "rounding_of",
     "simulated",
     "theorem4",
+    "thinning",
 ]

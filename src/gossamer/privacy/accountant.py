@@ -5,7 +5,8 @@ passed; never from data. See gossamer.privacy.recursion for the argument, and go
 
     messages, Laplace     ε = Σ x_t/ν_t, worst k; with δ > 0 by privacy loss distributions, or zCDP, ρ = ½ Σ (x_t/ν_t)²
     messages, Gaussian    μ² = Σ (x_t/σ_t)², worst k: (ε, δ) of one Gaussian mechanism with that μ
-    source                each record enters exactly one release: 2c/(Nν_t) of the dearest round, for every horizon
+    source                Σ Δ_t/ν_t, or Σ (Δ_t/σ_t)², over the releases that remember a record, worst record;
+                          see gossamer.privacy.source
 
 See gossamer.privacy.laws. (An ε_t-private mechanism is ½ε_t²-zCDP: Bun & Steinke, TCC 2016, Prop. 1.4.)
 """
@@ -24,8 +25,10 @@ from gossamer.errors import Argument, BudgetSpent, GossamerError
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.laws import Law, Shifts
 from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
+from gossamer.privacy.releases import EVERY_ROUND, Releases
 from gossamer.privacy.rounding import FAR as LARGEST_STATE
 from gossamer.privacy.rounding import UNIT, enlarged
+from gossamer.privacy.source import MOST_RECORDS, losses_at_source, shifts_of, total_at_source, total_at_source_for_ever
 from gossamer.types import Array, Dynamics, Rounding
 
 Where = Literal["messages", "source"]
@@ -51,6 +54,10 @@ class Terms:
     ratio: float = 1.0  # and by this factor from round to round
     records_in_round: int = 1  # that a mean is taken of, whatever adjacency is
     rounding: Callable[[int], Rounding] | None = None  # of so many rounds; None: exact numbers, which no computer has
+    releases: Releases = EVERY_ROUND  # at the source: the rounds in which gradients are released
+    held_at_most: float = math.inf  # records that there are in all
+    factor: tuple[float, ...] = (1.0,)  # at the source: how noise is correlated over releases
+    split: tuple[tuple[str, float], ...] = ()  # on messages: a channel's scale is this many times the learner's
 
     def digest(self) -> str:
         """A fingerprint of what costs follow from: the bounds and, over the first rounds, the dynamics."""
@@ -59,6 +66,8 @@ class Terms:
         numbers += [sorted(dynamics.channels.items()), sorted(dynamics.after)]
         parts = [repr(numbers).encode(), np.ascontiguousarray(dynamics.A).tobytes(), dynamics.b.tobytes()]
         parts += [] if self.rounding is None else [errors.tobytes() for errors in self.rounding(64)]
+        new = (self.releases, self.held_at_most, self.factor, self.split)  # left out where a ledger may be older
+        parts += [] if new == (EVERY_ROUND, math.inf, (1.0,), ()) else [repr(new).encode()]
         return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
 
     def mean_error(self, rounds: Any) -> Any:
@@ -68,10 +77,17 @@ class Terms:
     def scale(self, t: int) -> float:
         return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
 
-    def numbers(self, rounds: int) -> int:
-        """How many noised numbers one record can be seen in; at the source those of one gradient."""
-        messages = rounds * len(self.dynamics(1).channels) if self.where == "messages" else min(rounds, 1)
-        return self.coordinates * messages
+    def inverse_scale(self, t: Array) -> Array:
+        """1/ν_t of each round."""
+        with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
+            return np.asarray((t + 1) ** self.exponent / (self.initial * self.ratio**t))
+
+    def numbers(self, rounds: float) -> int:
+        """How many noised numbers one record can be seen in."""
+        if self.where == "messages":
+            return self.coordinates * int(rounds) * len(self.dynamics(1).channels)
+        seen = min(self.window, MOST_RECORDS) / self.releases.step + len(self.factor)  # longer runs are refused
+        return self.coordinates * min(math.ceil(seen), self.releases.count(rounds))
 
     def surcharge(self, rounds: int) -> float:
         """What goes onto ε for the grid; see gossamer.privacy.exact."""
@@ -83,10 +99,7 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
     if rounds == 0:
         return 0.0
     if terms.where == "source":
-        ends = np.array([0.0, rounds - 1.0])  # scales go one way with time
-        dearest = float(_inverse_scale(terms, ends if terms.ratio == 1 else np.arange(float(rounds))).max())
-        loss: float = (2 * terms.bound.c / terms.bound.records + 2 * terms.mean_error(1.0)) * dearest * SAFE
-        return loss * loss if squared else loss
+        return SAFE**2 * total_at_source(terms, rounds, squared)
     dynamics, weights, slack = _horizon(terms, rounds)
     return SAFE * worst_case(dynamics, terms.bound, weights, window=terms.window, squared=squared, slack=slack)
 
@@ -94,7 +107,7 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
 def total_for_ever(terms: Terms, squared: bool) -> float:
     """The same without a horizon; ∞ where no finite bound is proved."""
     if terms.where == "source":
-        return total(terms, 1, squared) if terms.exponent <= 0 and terms.ratio >= 1 else math.inf
+        return SAFE**2 * total_at_source_for_ever(terms, squared)
     if not math.isfinite(terms.settles) or terms.ratio != 1 or terms.dynamics(1).v is None:
         return math.inf
     if terms.dynamics(1).after and terms.exponent < 0:
@@ -103,6 +116,8 @@ def total_for_ever(terms: Terms, squared: bool) -> float:
     d = dynamics.b.shape[1]
     sent = np.isin(np.arange(d), list(dynamics.channels.values()))
     initial, exponent = np.where(sent, terms.initial, math.inf), np.where(sent, terms.exponent, -math.inf)
+    for channel, times in terms.split:
+        initial[dynamics.channels[channel]] *= times
     return SAFE * worst_case_for_ever(dynamics, terms.bound, initial, exponent, window=terms.window, squared=squared)
 
 
@@ -115,6 +130,10 @@ def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
             each[:-1, component] = each[1:, component]  # what x_{t+1} costs is paid in round t
         sums = SAFE * np.concatenate([[0.0], np.cumsum((each**2 if squared else each).sum(axis=1))])
         return np.asarray(sums[rounds.astype(int)])
+    if terms.where == "source" and math.isinf(terms.window) and len(terms.factor) == 1:
+        released = terms.releases.before(int(rounds[-1]))
+        sums = np.concatenate([[0.0], np.cumsum(shifts_of(terms, int(rounds[-1]), 0) ** (2 if squared else 1))])
+        return np.asarray(SAFE**2 * sums[np.searchsorted(released, rounds.astype(int))])
     return np.array([total(terms, int(t), squared) for t in rounds])
 
 
@@ -124,7 +143,7 @@ def _horizon(terms: Terms, rounds: int) -> tuple[Dynamics, Array, Slack]:
     weights = np.zeros((rounds + 1, dynamics.b.shape[1]))
     for channel, component in dynamics.channels.items():
         sent = slice(1, None) if channel in dynamics.after else slice(0, rounds)
-        weights[sent, component] += _inverse_scale(terms, np.arange(float(rounds)))
+        weights[sent, component] += terms.inverse_scale(np.arange(float(rounds))) / dict(terms.split).get(channel, 1.0)
     return dynamics, weights, rounding_slack(terms, dynamics)
 
 
@@ -140,7 +159,7 @@ def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
     bound, T = terms.bound, len(dynamics.b)
     rounding = terms.rounding(T)
     with np.errstate(divide="ignore"):
-        size = LARGEST_STATE / _inverse_scale(terms, np.arange(float(T)))
+        size = LARGEST_STATE / terms.inverse_scale(np.arange(float(T)))
     of_norm = terms.law.norm_of_ones(terms.coordinates)
     of_record = bound.error + bound.error_per_size * size
     of_ridge = UNIT * (bound.c + 3 * bound.ridge * of_norm * size) if bound.ridge else 0 * size
@@ -151,15 +170,10 @@ def rounding_slack(terms: Terms, dynamics: Dynamics) -> Slack:
     return Slack(2 * of_record, 2 * extra)
 
 
-def _inverse_scale(terms: Terms, t: Array) -> Array:
-    with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
-        return np.asarray((t + 1) ** terms.exponent / (terms.initial * terms.ratio**t))
-
-
 def losses(terms: Terms, rounds: int) -> Array | None:
     """Every message's sensitivity/ν, for a record that is worst in each; None where that is too much to work out."""
     if terms.where == "source":
-        return np.array([total(terms, rounds, squared=False)])
+        return SAFE * losses_at_source(terms, rounds)
     if not math.isinf(terms.window) and rounds > MOST_BY_LAG:
         return None
     dynamics, weights, slack = _horizon(terms, rounds)
@@ -244,11 +258,31 @@ class Accountant:
     def epsilon_for_ever(self, delta: float = 0.0) -> float:
         """ε if the run never ends, proved, or ∞.
 
-        What the grid and rounding cost is not in it, because it grows without end, if slowly: about 1e-7 a round with
-        100 coordinates on two channels. step() charges it, and a learner whose budget it uses up stops.
+        With noise on messages, what the grid and rounding cost is not in it, because it grows without end, if slowly:
+        about 1e-7 a round with 100 coordinates on two channels. step() charges it, and a learner whose budget it uses
+        up stops. At the source all is in it.
         """
-        ever = Shifts(0, lambda squared: total_for_ever(self.terms, squared))
+        numbers = self.terms.numbers(math.inf) if self.terms.where == "source" else 0
+        ever = Shifts(numbers, lambda squared: total_for_ever(self.terms, squared))
         return max(self.terms.law.epsilon(ever, delta), self.get_epsilon(delta))
+
+    def epsilon_by_arrival(self, arrivals: Sequence[int], rounds: int, delta: float = 0.0) -> Array:
+        """ε, after so many rounds in all, of a record that arrived in each of these: late ones are seen less often.
+
+        With noise on messages every record is charged as the dearest.
+        """
+        terms = self.terms
+        if terms.where == "messages":
+            return np.full(len(arrivals), self.epsilon_at(rounds, delta))
+
+        def epsilon(k: int) -> float:
+            each = SAFE * shifts_of(terms, rounds, k)
+            seen = Shifts(
+                terms.coordinates * len(each), lambda squared: float((each ** (1 + squared)).sum()), lambda: each
+            )
+            return terms.law.epsilon(seen, delta) if len(each) else 0.0
+
+        return np.array([epsilon(int(k)) for k in arrivals])
 
     def remaining(self) -> float:
         """What is left of the budget."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 CLAMP = LARGEST - 1  # noise scales
 LARGEST_SCALE = 1e90
+PAST = ("gradient", "used")  # of releases before, where noise is correlated over them
 BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was sent so far, and if the run never ends
 Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
 
@@ -32,6 +35,9 @@ class Boundary(Protocol):
 
     def charge(self, t: int) -> None:
         """Round t, before anything of it is sent."""
+
+    def fresh(self, t: int) -> NDArray[np.bool_] | bool:
+        """Which learners use a gradient in round t, or whether all do; the others step with a gradient of zero."""
 
     def gradient(self, t: int, grad: Array) -> Array:
         """The round's gradients as the algorithm may use them."""
@@ -76,7 +82,10 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+        self._factor = np.asarray(ledgers[0].terms.factor)
+        self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
+        self._past: deque[tuple[Array, Array]] = deque(maxlen=len(self._factor) - 1)  # gradients, and as they were used
         self.clamped = 0  # values beyond the grid so far
         self.cut = 0  # received values and states that were too large
         place = "on messages" if self._on_messages else "at the source"
@@ -92,19 +101,33 @@ class PrivateBoundary:
                 f"a message on channel {channel!r}, and the algorithm's recursion knows {', '.join(self.channels)}: "
                 "nothing is known of what it would cost; add the channel to its dynamics."
             )
-        noisy, frozen = self._noised(t, value), t >= self.stops
+        noisy, frozen = self._noised(t, value, self._split.get(channel, 1.0)), t >= self.stops
         if frozen.any():
             noisy[frozen] = self._last[channel][frozen] if channel in self._last else 0.0
         self._last[channel] = noisy
         return noisy
 
+    def fresh(self, t: int) -> NDArray[np.bool_] | bool:
+        """At the source: who releases in round t. A learner whose budget is spent does no more, and goes on mixing."""
+        if self._on_messages:
+            return True
+        return np.array([ledger.terms.releases.includes(t) for ledger in self.ledgers]) & (t < self.stops)
+
     def gradient(self, t: int, grad: Array) -> Array:
-        """The round's gradients, noised where noise goes to the source."""
+        """The round's gradients, noised where noise goes to the source; of who does not release, whatever they are."""
         if self._on_messages:
             return grad
-        noisy, frozen = self._noised(t, grad), t >= self.stops
-        if frozen.any():
-            noisy[frozen] = 0.0
+        if len(self._factor) > 1:
+            return self._correlated(t, grad)
+        return self._noised(t, grad)
+
+    def _correlated(self, t: int, grad: Array) -> Array:
+        """g̃ = y − Σ f g̃ over the releases before, where y = g + Σ f g over them, noised."""
+        behind = self._factor[1 : len(self._past) + 1]  # the newest first
+        weighted = sum((f * g for f, (g, _) in zip(behind, self._past, strict=True)), 0 * grad)
+        used = sum((f * g for f, (_, g) in zip(behind, self._past, strict=True)), 0 * grad)
+        noisy = self._noised(t, grad + weighted) - used
+        self._past.appendleft((grad, noisy))
         return noisy
 
     def take(self, t: int, got: Array) -> Array:
@@ -127,13 +150,13 @@ class PrivateBoundary:
         """What a learner keeps of a part of its state for round t; likewise."""
         return self.take(t, state)
 
-    def clamped_to_grid(self, t: int, value: Array) -> Array:
+    def clamped_to_grid(self, t: int, value: Array, times: float = 1.0) -> Array:
         """No more than the grid holds: clamping moves no two values apart, where refusing would tell.
 
         A tensor comes back in float64, because a scale rounded to a narrower kind could be a smaller one.
         """
         exact: Any = kind_of(value).widen(value)
-        kind, scale = kind_of(exact), self._scale(t)
+        kind, scale = kind_of(exact), times * self._scale(t)
         most = CLAMP * kind.make(scale)
         beyond = _count_beyond(exact, scale, CLAMP) if kind is NUMPY else int((abs(exact) > most).sum())
         if beyond:  # hardly ever
@@ -142,9 +165,10 @@ class PrivateBoundary:
         clamped: Array = exact
         return clamped
 
-    def _noised(self, t: int, value: Array) -> Array:
-        exact: Any = self.clamped_to_grid(t, value)
-        noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, kind_of(exact).make(self._scale(t))))
+    def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
+        exact: Any = self.clamped_to_grid(t, value, times)
+        scale = kind_of(exact).make(times * self._scale(t))
+        noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, scale))
         return noisy
 
     def charge(self, t: int) -> None:
@@ -168,7 +192,9 @@ class PrivateBoundary:
     @property
     def description(self) -> dict[str, Any]:
         """Each learner's noise, for a run's record."""
-        return {"noise": [[each.terms.initial, each.terms.exponent, each.terms.ratio] for each in self.ledgers]}
+        terms = [ledger.terms for ledger in self.ledgers]
+        at_source = {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
+        return {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]} | at_source
 
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
@@ -188,11 +214,19 @@ class PrivateBoundary:
         return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
 
     def kept(self, t: int) -> dict[str, Array]:
-        """The last messages, by name, where a learner has stopped and goes on sending its own."""
-        return {f"sent.{c}": last for c, last in self._last.items()} if (t >= self.stops).any() else {}
+        """The last messages, by name, where a learner has stopped and goes on sending its own; and past gradients."""
+        sent = {f"sent.{c}": last for c, last in self._last.items()} if (t >= self.stops).any() else {}
+        past = {f"sent.{k}.{name}": g for k, pair in enumerate(self._past) for name, g in zip(PAST, pair, strict=True)}
+        return sent | past
 
     def go_on(self, kept: Mapping[str, Array]) -> None:
-        self._last = {name.removeprefix("sent."): last for name, last in kept.items() if name.startswith("sent.")}
+        """Take back what `kept` gave; with it may come other things."""
+        sent = {name.removeprefix("sent."): value for name, value in kept.items() if name.startswith("sent.")}
+        pairs = [
+            [sent.pop(f"{k}.{name}") for name in PAST] for k in range(len(self._factor)) if f"{k}.{PAST[0]}" in sent
+        ]
+        self._past.extend((own, used) for own, used in pairs)
+        self._last = sent
 
 
 def _count_beyond(values: Array, scales: Array, far: float) -> int:

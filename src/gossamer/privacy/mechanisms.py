@@ -3,21 +3,20 @@
 **On messages**, every learner adds noise of scale ν_{i,t} = ν_i0/(t+1)^ς to the states that it sends. Budgets follow
 from the recursion in gossamer.privacy.recursion.
 
-**At the source** a learner adds noise once, to the clipped gradient of the *new* records, and sends its states as they
-are. Proof that this is private: let ξ be a record of round k. Before round k nothing depends on it. In round k the
-noised gradient g̃_k is a Laplace (Gaussian) mechanism on the round's mean gradient, whose sensitivity to ξ, whatever
-the state, is 2c/N; the ridge's r θ is a function of the state. After round k the learner's states, and all that it
-sends, are functions of earlier noised gradients, of what it received, and of *other* records' mechanisms:
-post-processing. So ε = 2c/(Nν), for every horizon, any model, any graph, without a Lipschitz constant, and by
-parallel composition the same for every record, since each enters one release. That needs gradient="latest", each
-record read once, and a start that does not depend on data; whatever breaks one of these is refused.
+**At the source** a learner adds noise to the mean of its records' clipped gradients, in the rounds of a release
+schedule, and sends its states as they are. The mean is over the newest round's records, over the newest R rounds', or
+over all so far; over all it is by far the better mechanism, since one record is one of ever more. The proof, which
+needs no Lipschitz constant, no recursion and no graph, is in gossamer.privacy.source. It needs each record to be read
+once and a start that does not depend on data; whatever breaks one of these is refused.
+
+How releases and noise go with time, where nobody says it, is decided in gossamer.privacy.plan.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -25,11 +24,14 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from gossamer.errors import Argument, BadValue, BudgetUnmet, GossamerError, NotProvable
+from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
+from gossamer.privacy.plan import planned, usual_exponent
 from gossamer.privacy.recursion import GradientBound
+from gossamer.privacy.releases import Releases
+from gossamer.privacy.source import coefficients
 from gossamer.schedules import Decay, decay
 from gossamer.types import Dynamics, Rounding
 
@@ -37,6 +39,7 @@ Numbers = float | Sequence[float]
 LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
 MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
+MOST_BAND = 4096  # releases that noise is correlated over: as many gradients are kept
 HUGE, SMALL = 1e60, 1e-250  # scales
 
 
@@ -56,6 +59,12 @@ class Setting(NamedTuple):
     settles: float
     step_exponent: float | None
     read_once: bool
+    held: Sequence[float] = ()  # records of each learner in all, where they end; empty: they go on
+    parties: int = 1  # learners in the whole run
+    quiet: int = 0  # rounds that the graph takes to mix
+    margin: float = math.nan  # ‖a‖₂ at most, which noise in the model is multiplied with
+    curvature: float = math.nan  # of the mean loss, in L2, as far as it is declared
+    planned: int | None = None  # rounds that releases are planned for, where a run goes on for longer
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,9 @@ class Mechanism(ABC):
     horizon: float | None = None  # rounds to calibrate for; None: the run's own
     exponent: float | None = None  # ς to calibrate with; None: halfway between ½ and the step's v, or 0 at the source
     ratio: float = 1.0  # and the factor from round to round
+    releases: Releases | None = None  # at the source: which rounds release; None: by rule
+    band: int = 1  # at the source: over how many releases noise is correlated
+    split: tuple[tuple[str, float], ...] = ()  # on messages: how many times the scale a channel gets
 
     @property
     @abstractmethod
@@ -113,6 +125,34 @@ class Mechanism(ABC):
             )
         if self.law.needs_delta and not 0 < self.delta < 1:
             raise BadValue("delta", self.delta, f"{self.law.name.capitalize()} noise needs 0 < δ < 1, such as 1e-5")
+        self._check_shape()
+
+    def _check_shape(self) -> None:
+        """Releases and correlated noise are for the source, a split is for messages."""
+        if self.releases is not None and not isinstance(self.releases, Releases):
+            raise BadValue("releases", self.releases, "expected every(r, after=W) or thinning(ratio, after=W)")
+        if (
+            isinstance(self.band, bool)
+            or not isinstance(self.band, int | np.integer)
+            or not 1 <= self.band <= MOST_BAND
+        ):
+            raise BadValue("band", self.band, f"expected a whole number of releases from 1 to {MOST_BAND}")
+        if self.where == "messages" and (self.releases is not None or self.band > 1):
+            name = "releases" if self.releases is not None else "band"
+            raise GossamerError(
+                Argument(name, getattr(self, name)), " is for noise at the source: use ", *AT_SOURCE, "."
+            )
+        if self.band > 1 and self.releases is not None and self.releases.ratio > 1:
+            raise GossamerError(
+                Argument("band", self.band), " needs releases at even distances: use every(r, after=W)."
+            )
+        given = self.split.items() if isinstance(self.split, Mapping) else self.split
+        split = tuple((str(channel), _number(times)) for channel, times in given)
+        if any(not 1e-6 <= times <= 1e6 for _, times in split):
+            raise BadValue("split", dict(split), "expected a factor from 1e-6 to 1e6 for each channel")
+        if split and self.where == "source":
+            raise GossamerError(Argument("split", dict(split)), " is for noise on messages: leave it out.")
+        object.__setattr__(self, "split", split)
 
     @classmethod
     def for_budget(
@@ -124,9 +164,18 @@ class Mechanism(ABC):
         where: Where = "messages",
         exponent: float | None = None,
         ratio: float = 1.0,
+        releases: Releases | None = None,
+        band: int = 1,
+        split: Mapping[str, float] | tuple[tuple[str, float], ...] = (),
     ) -> Self:
-        """Noise for a budget ε at δ, one ε for all learners or one each, over `horizon` rounds (math.inf: for ever)."""
-        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio)
+        """Noise for a budget ε at δ, one ε for all learners or one each, over `horizon` rounds (math.inf: for ever).
+
+        releases   at the source: the rounds in which gradients are released, every(r, after=W) or thinning(ratio,
+                   after=W); by default all with gradient="latest", otherwise as gossamer.privacy.plan finds them
+        band       at the source: over how many releases noise is correlated; see gossamer.privacy.source
+        split      on messages: how many times the scale a channel gets, such as {"s": 2.0}
+        """
+        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio, releases, band, split)  # type: ignore[arg-type]
 
     def over(self, rounds: float) -> Mechanism:
         """The same with so many rounds to calibrate for, where it says none itself."""
@@ -144,13 +193,10 @@ class Mechanism(ABC):
             raise GossamerError(f"{len(self.epsilon)} budgets for {learners} learners: give one for all, or one each.")
         if self.scale is not None and self.scale.learners not in (None, learners):
             raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
+        _check_rounds(setting, history=self.where == "source" and math.isinf(setting.window))
         if self.where == "source":
             self._check_source(setting)
         c, L, error, error_per_size = setting.reach(self.law.norm)
-        exponent = self.exponent
-        if exponent is None:
-            v = setting.step_exponent
-            exponent = 0.0 if self.where == "source" else 0.5 if v is None else (0.5 + v) / 2
         every = []
         for i in range(learners):
             records = 1 if setting.per_round else setting.records[i]
@@ -162,16 +208,44 @@ class Mechanism(ABC):
                 dynamics=partial(setting.dynamics, i),
                 settles=setting.settles,
                 initial=1.0 if self.scale is None else _of(self.scale.initial, i),
-                exponent=exponent if self.scale is None else _of(self.scale.exponent, i),
+                exponent=self._usual_exponent(setting) if self.scale is None else _of(self.scale.exponent, i),
                 coordinates=setting.coordinates,
                 ratio=self.ratio if self.scale is None else self.scale.ratio,
                 records_in_round=setting.records[i],
                 rounding=None if self.where == "source" else partial(setting.rounding, i),
+                held_at_most=setting.held[i] if len(setting.held) else math.inf,
+                split=self.split,
             )
+            if self.where == "source":
+                terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
+                if self.releases is None and setting.window > 1:
+                    meant = setting._replace(steps=setting.planned or setting.steps)
+                    terms = planned(terms, meant, self._horizon(meant), self._shift(terms, meant, i))
             if self.scale is None:
                 terms = self._calibrated(terms, _of(self.epsilon, i), setting.steps)
             every.append(terms)
         return every
+
+    def _usual_exponent(self, setting: Setting) -> float:
+        """ς, or α at the source, where nobody said it."""
+        v = setting.step_exponent
+        if self.exponent is not None:
+            return self.exponent
+        if self.where == "messages":
+            return 0.5 if v is None else (0.5 + v) / 2
+        if setting.window == 1:
+            return 0.0
+        return usual_exponent(self.law, 0.5 if v is None else v, math.inf if self.horizon is None else self.horizon)
+
+    def _horizon(self, setting: Setting) -> float:
+        return setting.steps if self.horizon is None else self.horizon
+
+    def _shift(self, unit: Terms, setting: Setting, i: int) -> float | None:
+        """What learner i's budget allows in all, in noise scales; None where no budget is asked for."""
+        if self.epsilon is None:
+            return None
+        horizon = self._horizon(setting)
+        return self.law.shift_within(_of(self.epsilon, i), self.delta, unit.numbers(horizon))
 
     def _calibrated(self, unit: Terms, epsilon: float, steps: int) -> Terms:
         """The smallest scale whose total stays within ε, to a thousandth of that.
@@ -180,13 +254,13 @@ class Mechanism(ABC):
         huge scale; the rest is a fixed-point iteration for a, which hardly depends on the scale.
         """
         horizon = steps if self.horizon is None else self.horizon
-        if self.where == "messages" and MOST_ROUNDS < horizon < math.inf:
+        if (self.where == "messages" or unit.window > 1) and MOST_ROUNDS < horizon < math.inf:
             allowed = f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out"
             remedy = "give fewer, or math.inf for a budget that holds for ever"
             raise BadValue("horizon", _Short(horizon), allowed, remedy)
         law, squared = self.law, self.law.squared
         rounds = steps if math.isinf(horizon) else int(horizon)
-        shift = law.shift_within(epsilon, self.delta, unit.numbers(rounds))
+        shift = law.shift_within(epsilon, self.delta, unit.numbers(horizon if self.where == "source" else rounds))
         for_ever = total_for_ever(unit, squared) if math.isinf(horizon) else 0.0  # which leaves rounding out
 
         def total_at(scale: float) -> float:
@@ -210,24 +284,45 @@ class Mechanism(ABC):
             scale = max(scale * (whole - rest) / (shift - rest), SMALL) * (1 + 1e-9)
             whole = total_at(scale)
             if 0.999 * shift <= whole <= shift:
-                return replace(unit, initial=scale)
+                return self._eased(replace(unit, initial=scale), epsilon, rounds)
         raise BudgetUnmet(
             f"ε = {epsilon:g} over {rounds} rounds is below what the grid and rounding alone cost, "
             f"{unit.surcharge(rounds):.1e} and more: allow more."
         )
 
+    def _eased(self, terms: Terms, epsilon: float, rounds: int) -> Terms:
+        """Laplace noise at the source at δ > 0: less of it, as far as its composition at δ stays within ε.
+
+        Totals are sums of shifts, which is what δ = 0 costs. ε falls with the scale, and bisection keeps to the safe
+        side of it, to 0.2 %.
+        """
+        if self.law.squared or self.delta == 0 or self.where == "messages" or terms.releases.before(rounds).size < 2:
+            return terms
+
+        def costs(scale: float) -> float:
+            ledger = Accountant(replace(terms, initial=scale), delta=self.delta)
+            spent = ledger.epsilon_at(rounds, self.delta)
+            return max(spent, ledger.epsilon_for_ever(self.delta)) if math.isinf(self.horizon or 0) else spent
+
+        high, low = terms.initial, terms.initial / 64
+        while high / low > 1.002:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if costs(middle) <= epsilon else (middle, high)
+        return replace(terms, initial=high)
+
     def _check_source(self, setting: Setting) -> None:
-        if setting.window > 1:
+        if 1 < setting.window < math.inf and self.band > 1:
             raise NotProvable(
-                "noise at the source with ",
-                Argument("gradient", "history"),
-                " would release a record again in every round: use 'latest'.",
-            )
+                Argument("band", self.band), " is proved for ", Argument("gradient", "latest"), " and for a history of "
+                "all records, and this model remembers a few rounds: leave it out.",
+            )  # fmt: skip
         if not setting.read_once:
             raise NotProvable(
                 "noise at the source needs every record to be read once: use a one-pass stream (",
                 Argument("draw", "once"),
-                ") and no more rounds than it has.",
+                "), and no more rounds than it has unless ",
+                Argument("gradient", "history"),
+                " remembers them all.",
             )
 
     def bind(self, setting: Setting) -> PrivateBoundary:
@@ -238,9 +333,39 @@ class Mechanism(ABC):
         return PrivateBoundary(self, ledgers, setting.steps)
 
     def __str__(self) -> str:
-        aim = f"scale {self.scale}" if self.scale is not None else f"for ε = {self.epsilon}, δ = {self.delta:g}"
         shape = f"horizon {self.horizon}, exponent {self.exponent}, ratio {self.ratio:g}"
+        if self.where == "source":
+            shape += f", releases {self.releases or 'by rule'}" + (f", band {self.band}" if self.band > 1 else "")
+        if self.split:
+            shape += f", split {dict(self.split)}"
+        aim = f"scale {self.scale}" if self.scale is not None else f"for ε = {self.epsilon}, δ = {self.delta:g}"
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
+
+
+FEWER = ("use fewer ", Argument("steps"), " or a smaller ", Argument("per_round"))
+
+
+def _check_rounds(setting: Setting, history: bool) -> None:
+    """Refuse records that do not fill every round, where a record would weigh more than is booked.
+
+    Noise at the source on a history is booked by the records that there are, and asks for one at least.
+    """
+    for i, held in enumerate(setting.held):
+        refuse_short_rounds(i, held, setting.records[i], 1 if history else setting.steps)
+
+
+def refuse_short_rounds(
+    learner: int, records: float, per_round: int, steps: int, remedy: Sequence[Part] = FEWER
+) -> None:
+    """Refuse records that do not fill every round of a private run.
+
+    The recursion counts (t+1) N records in round t; with fewer, one record would weigh more than it says.
+    """
+    if records < steps * per_round:
+        raise NotProvable(
+            f"learner {learner} has {records:g} records for {steps} rounds of {per_round}, and privacy is proved for a "
+            "full round every time: ", *remedy, ".",
+        )  # fmt: skip
 
 
 def _of(value: Any, i: int) -> float:

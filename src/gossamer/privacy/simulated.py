@@ -17,6 +17,7 @@ import numpy as np
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.privacy.laws import LAPLACE, Law, law_named
+from gossamer.privacy.releases import Releases
 from gossamer.schedules import Schedule
 from gossamer.types import Array
 
@@ -31,6 +32,7 @@ class SimulatedNoise:
     seed: int
     law: Law = LAPLACE
     where: Literal["messages", "source"] = "messages"
+    releases: Releases | None = None  # at the source: the rounds that use a gradient; None: all
     claim = NOT_PRIVATE
 
     def like(self, channel: str, t: int, value: Any) -> Any:
@@ -57,7 +59,11 @@ def _number(channel: str) -> int:
 
 
 def simulated(
-    scale: Schedule, seed: int = 0, law: Law | str = LAPLACE, where: Literal["messages", "source"] = "messages"
+    scale: Schedule,
+    seed: int = 0,
+    law: Law | str = LAPLACE,
+    where: Literal["messages", "source"] = "messages",
+    releases: Releases | None = None,
 ) -> SimulatedNoise:
     """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
-    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where)
+    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where, releases)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from gossamer.privacy.releases import Releases
 from gossamer.privacy.simulated import NOT_PRIVATE
 from gossamer.types import Array
 
@@ -35,6 +36,7 @@ class Unproved:
     def __init__(self, privacy: Privacy | None) -> None:
         self._privacy, self._looks = privacy, isinstance(privacy, PrivacyOfValues)
         self._at_source = getattr(privacy, "where", "messages") == "source"
+        self._releases: Releases | None = getattr(privacy, "releases", None)
         self.claim = claim_of(privacy)
 
     description: Mapping[str, Any] = {}
@@ -53,6 +55,9 @@ class Unproved:
 
     def budget(self) -> None:
         return None
+
+    def fresh(self, t: int) -> bool:
+        return self._releases is None or self._releases.includes(t)
 
     def gradient(self, t: int, grad: Array) -> Array:
         if self._privacy is None or not self._at_source:

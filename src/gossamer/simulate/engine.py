@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, Kind, dense
+from gossamer.automatic import with_step_found
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
@@ -77,6 +79,11 @@ def simulate(
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
     _check_run(network, stream, steps, gradient, every, seed)
     privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
+    # The first run's length decides releases and steps, where rules find them: a run that goes on keeps both.
+    length = steps if resume is None else resume.config.get("planned") or steps
+    by_rule = algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
+    of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
+    algorithm = with_step_found(algorithm, network, model, stream.table, privacy, length, of_first)
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
@@ -95,6 +102,7 @@ def simulate(
         )
     state = algorithm.init(rows, model.start(network.m, seed, stream.table.columns))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
+    config |= {"planned": length} if by_rule else {}
     start, history = 0, list[np.recarray[Any, Any]]()
     if resume is not None:
         start, state, history = _resumed(resume, config, state, model)
@@ -108,7 +116,8 @@ def simulate(
     boundary: PrivateBoundary | Unproved
     if isinstance(privacy, Mechanism):
         _check_provable(privacy, model)
-        boundary = privacy.bind(setting_of(algorithm, network, stream, model, gradient, steps))
+        setting = setting_of(algorithm, network, stream, model, gradient, steps)
+        boundary = privacy.bind(setting._replace(planned=length))
     else:
         boundary = Unproved(privacy)
     private = isinstance(boundary, PrivateBoundary)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gossamer.algorithms import METHODS, Algorithm
+from gossamer.algorithms.base import AUTO
 from gossamer.datasets import DATASETS, Dataset
 from gossamer.errors import Argument, GossamerError, Sentence
 from gossamer.models import Clip, Model
@@ -15,7 +16,8 @@ from gossamer.models.registry import MODELS, Wanted
 from gossamer.networks import Network, is_named, read_network
 from gossamer.privacy import Mechanism
 from gossamer.privacy.laws import law_named
-from gossamer.privacy.mechanisms import MECHANISMS
+from gossamer.privacy.mechanisms import mechanism_named
+from gossamer.records import FeatureBounds
 from gossamer.setting import full_rounds, refuse_more_rounds
 from gossamer.spec.description import STEPS, Spec
 from gossamer.spec.languages import (
@@ -25,14 +27,16 @@ from gossamer.spec.languages import (
     column_ranges,
     names,
     noise_schedule,
+    release_schedule,
     rounds,
     step_schedule,
 )
 from gossamer.spec.rules import (
     Learnt,
     check_privacy,
+    clip_of,
     dataset_of,
-    decide_gradient_and_draw,
+    decide_noise,
     delta_of,
     is_published,
     learnt_by,
@@ -60,14 +64,14 @@ def build(spec: Spec) -> Parts:
     """The parts of a run; refuses a description that contradicts itself, or says what nothing would use."""
     check_privacy(spec)
     dataset = dataset_of(spec)
-    spec, said = decide_gradient_and_draw(spec, dataset)
+    spec = decide_noise(spec, dataset)
     stream, model, network = build_data(spec, dataset)
     algorithm = build_algorithm(spec, dataset, network.m)
     mechanism = build_mechanism(spec, network.m) if spec.private else None
     if spec.private:
         refuse_unbounded(model)
     steps, why = _steps(spec, dataset, stream)
-    return Parts(spec, stream, model, network, algorithm, mechanism, steps, said + why)
+    return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
 
 
 def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Network]:
@@ -81,7 +85,7 @@ def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Netw
             Argument("learners"), f" is {spec.network.learners}: leave ", Argument("learners"), " out.",
         )  # fmt: skip
     shape = dataset.shape if dataset is not None and learnt.kind.images else None
-    model = build_model(spec, learnt, shape or (stream.table.columns,))
+    model = build_model(spec, learnt, shape or (stream.table.columns,), stream.table.bounds)
     return stream, model, build_network(spec, stream.learners)
 
 
@@ -124,7 +128,7 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
     }
 
 
-def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
+def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...], features: FeatureBounds | None) -> Any:
     """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise."""
     norm = spec.model.norm or "batch"
     mixes = "norm" in learnt.kind.options and norm == "batch"
@@ -134,10 +138,11 @@ def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...]) -> Any:
             Argument("norm", "group"), ", or more.",
         )  # fmt: skip
     per: Any = spec.model.clip_per or ("round" if mixes else "record")
-    clip = None if spec.model.clip is None else Clip(law_named(spec.privacy.law).norm, spec.model.clip, per)
+    length = clip_of(spec, learnt, features)
+    clip = None if length is None else Clip(law_named(spec.privacy.law or "laplace").norm, length, per)
     stem = spec.model.stem or "imagenet"
     ridge, device = ridge_of(spec, learnt.kind), spec.model.device
-    wanted = Wanted(ridge, clip, learnt.outputs, shape, norm, stem, device, spec.model.bf16)
+    wanted = Wanted(ridge, clip, learnt.outputs, shape, norm, stem, device, spec.model.bf16, spec.model.remember)
     return MODELS.call(learnt.kind.name, learnt.kind.make, wanted, member="memory")
 
 
@@ -147,7 +152,7 @@ def build_algorithm(spec: Spec, dataset: Dataset | None, learners: int) -> Algor
     algorithm: Algorithm[Any] = METHODS.call(
         name,
         METHODS.find(name).make,
-        step_schedule(step_of(spec, dataset)),
+        AUTO if step_of(spec, dataset) == AUTO else step_schedule(step_of(spec, dataset)),
         noise=None if spec.private else noise_schedule(noise_of(spec, dataset), learners),
         strict=spec.algorithm.strict and not is_published(spec),
         member="emit",
@@ -160,13 +165,23 @@ def build_mechanism(spec: Spec, learners: int, horizon: float | None = None) -> 
     assert spec.privacy.epsilon is not None
     if horizon is None and spec.privacy.horizon is not None:
         horizon = rounds(spec.privacy.horizon)
-    each, where = budgets(spec.privacy.epsilon, learners), spec.privacy.where
-    return MECHANISMS[spec.privacy.law].for_budget(each, delta_of(spec), horizon=horizon, where=where)
+    plan, each = spec.privacy, budgets(spec.privacy.epsilon, learners)
+    return mechanism_named(plan.law or "laplace").for_budget(
+        each, delta_of(spec), horizon=horizon, where=plan.where or "messages", **_shape(spec)
+    )
 
 
 def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
     """Exact noise of stated scales."""
-    return MECHANISMS[spec.privacy.law](scale, spec.privacy.where, delta=delta_of(spec))
+    plan = spec.privacy
+    made = mechanism_named(plan.law or "laplace")
+    return made(scale, plan.where or "messages", delta=delta_of(spec), **_shape(spec))
+
+
+def _shape(spec: Spec) -> dict[str, Any]:
+    """When gradients are released, and over how many releases noise is correlated."""
+    releases = None if spec.privacy.releases is None else release_schedule(spec.privacy.releases)
+    return {"releases": releases, "band": spec.privacy.band or 1}
 
 
 def refuse_unbounded(model: Model) -> None:
@@ -182,7 +197,7 @@ def _steps(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, li
     """How many rounds, and a sentence where the data decide it."""
     steps = spec.length.steps
     if steps is not None:
-        if spec.private:
+        if spec.private and not (spec.privacy.where == "source" and spec.algorithm.gradient == "history"):
             refuse_more_rounds("steps", steps, stream)
         return steps, []
     full, usual = full_rounds(stream), STEPS if dataset is None else dataset.steps

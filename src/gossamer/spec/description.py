@@ -44,7 +44,8 @@ class Data:
     )
     rows: Literal["raw", "l1", "l2"] = setting("raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")
     draw: Literal["random", "once"] | None = setting(
-        help="Built-in records with replacement for ever, or each once [default: random; once with --where source]."
+        help="Built-in records with replacement for ever, or each once [default: random; once with noise at the "
+        "source]."
     )
     split: Literal["iid", "by-class"] = setting(
         "iid", help="Built-in records alike for all learners, or unlike mixtures of classes."
@@ -73,8 +74,8 @@ class Method:
         "ldp_gradient_tracking", help="The method, by its name, or package.module:name of your own."
     )
     step: str | None = setting(
-        help="Step size λ0,v: λ0/(t+1)^v [default: 1,0.6 for mushrooms, 0.6,0.6 for images, 0.06,0.6 with --model cnn, "
-        f"else and with --epsilon {OWN_STEP}]."
+        help="Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what is declared [default: 1,0.6 for mushrooms, "
+        f"0.6,0.6 for images, 0.06,0.6 with --model cnn, else {OWN_STEP}; auto with --epsilon and noise at the source]."
     )
     strict: bool = setting(
         True,
@@ -82,8 +83,8 @@ class Method:
         "½); the paper's own, the default for mushrooms and images, do and are run as published.",
     )
     gradient: Literal["history", "latest"] | None = setting(
-        help="Over all records so far, or the newest only [default: history; latest with --where source and for "
-        "images]."
+        help="Over all records so far (a network's newest --remember rounds), or the newest only [default: history; "
+        "latest for networks]."
     )
 
 
@@ -97,7 +98,8 @@ class Model:
     )
     l2: float | None = setting(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for neural networks].")
     clip: float | None = setting(
-        help="Scale back each record's gradient to this length, ‖·‖₁ (‖·‖₂ with --law gaussian)."
+        help="Scale back each record's gradient to this length, ‖·‖₂ (‖·‖₁ with --law laplace) [default: with noise at "
+        "the source and classes, half of what features allow]."
     )
     clip_per: Literal["record", "round"] | None = setting(
         help="Images: clip each record's gradient, which protects an image, or a round's mean, which protects a "
@@ -106,6 +108,9 @@ class Model:
     norm: Literal["batch", "group"] | None = setting(help="ResNet's normalisation [default: batch].")
     stem: Literal["imagenet", "cifar"] | None = setting(
         help="ResNet's first layer: 7 × 7 and pooling, or 3 × 3 [default: imagenet]."
+    )
+    remember: int | None = setting(
+        help="Networks: over how many rounds' images --gradient history is the mean [default: 10].", least=1
     )
     device: str = setting("cpu", help="Where networks are trained: cpu, cuda, cuda:1, …")
     bf16: bool = setting(False, help="Train networks in mixed precision.", flags="--bf16")
@@ -123,12 +128,22 @@ class Privacy:
         help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
         "table: 1,2,4,…"
     )
-    law: str = setting(
-        "laplace", choices=LAWS, help="With --epsilon: Laplace noise (pure ε) or Gaussian (ε at --delta)."
+    law: str | None = setting(
+        choices=LAWS,
+        help="With --epsilon: Gaussian noise (ε at --delta) or Laplace (pure ε) [default: gaussian; laplace with "
+        "--where messages].",
     )
     delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}].")
-    where: Literal["messages", "source"] = setting(
-        "messages", help="With --epsilon: noise on messages, or on the newest records' gradient."
+    where: Literal["messages", "source"] | None = setting(
+        help="With --epsilon: noise on the gradient over a learner's records, or on messages, as in the paper "
+        "[default: source; messages with --draw random]."
+    )
+    releases: str | None = setting(
+        help="At the source: the rounds that release a gradient, r,W for every r-th from round W on, r,W,E for none "
+        "from round E on, or thin:q,W for each q times as late as the one before [default: by rule]."
+    )
+    band: int | None = setting(
+        help="At the source: over how many releases noise is correlated [default: 1, not at all].", least=1
     )
     horizon: str | None = setting(help="With --epsilon: rounds it is meant for, or inf [default: --steps].")
 

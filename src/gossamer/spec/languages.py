@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from gossamer.errors import BadValue, GossamerError
+from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.schedules import Decay, decay
 
 
@@ -30,6 +31,21 @@ def noise_schedule(text: str, learners: int) -> Decay | None:
     apart = (ends[-1] - ends[0]) / max(learners - 1, 1)
     spread = [round(ends[0] + i * apart, 12) for i in range(learners)]
     return _decay("noise", text, [start] * learners, spread)
+
+
+def release_schedule(text: str) -> Releases:
+    """'1,400' is every round from round 400 on, '2,400,800' every other before round 800, 'thin:1.1,400' ever fewer."""
+    form = "r,W or r,W,E such as 1,400, or thin:q,W such as thin:1.1,400"
+    thin, numbers = text.startswith("thin:"), _numbers("releases", text, form, text.removeprefix("thin:").split(","))
+    whole = all(number == int(number) for number in numbers[thin:] if math.isfinite(number))
+    if len(numbers) not in (2, 3) or not whole or not all(map(math.isfinite, numbers)):
+        raise BadValue("releases", text, f"expected {form}")
+    first, after, *until = numbers
+    end = {"until": until[0]} if until else {}
+    try:
+        return thinning(first, after=int(after), **end) if thin else every(int(first), after=int(after), **end)
+    except BadValue as error:
+        raise BadValue("releases", text, error.requirement, error.remedy) from None
 
 
 def rounds(text: str) -> float:

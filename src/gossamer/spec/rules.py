@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gossamer.algorithms import find_method
+from gossamer.algorithms.base import AUTO
 from gossamer.datasets import DATASETS, Dataset
-from gossamer.errors import Argument, BadValue, GossamerError, Sentence
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS, Kind
 from gossamer.privacy.laws import law_named
+from gossamer.records import FeatureBounds
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
 from gossamer.spec.languages import class_names, column_ranges
 from gossamer.streams.csv import classes_in
 
 CSV_SETTINGS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
-BUDGET_SETTINGS = ("law", "delta", "where", "horizon")
+BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band")
 ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
+CLIP = 0.5  # of the largest gradient of a logistic loss
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
 
@@ -54,15 +57,23 @@ def _takers(setting: str) -> list[str | Argument]:
     return [", ".join(name for name, dataset in DATASETS.entries().items() if setting in dataset.options)]
 
 
-def decide_gradient_and_draw(spec: Spec, dataset: Dataset | None) -> tuple[Spec, list[Sentence]]:
-    """The gradient and the draw that go with the noise, where they were not given; and a sentence that says so."""
-    source = spec.privacy.where == "source"
-    if source and spec.algorithm.gradient == "history":
-        raise GossamerError(
-            Argument("where", "source"), " with ", Argument("gradient", "history"),
-            " would release a record again in every round: use ", Argument("gradient", "latest"), ", or ",
-            Argument("where", "messages"), ".",
-        )  # fmt: skip
+def where_of(spec: Spec, dataset: Dataset | None) -> Literal["messages", "source"]:
+    """Where the noise of a private run goes: to the source, where records can be read once, unless it was said."""
+    if spec.privacy.where is not None:
+        return spec.privacy.where
+    once = dataset is None or ("draw" in dataset.options and spec.data.draw != "random")
+    return "source" if spec.private and once else "messages"
+
+
+def law_of(spec: Spec, dataset: Dataset | None) -> str:
+    """The noise's law: the paper's on messages, Gaussian at the source."""
+    return spec.privacy.law or ("gaussian" if where_of(spec, dataset) == "source" else "laplace")
+
+
+def decide_noise(spec: Spec, dataset: Dataset | None) -> Spec:
+    """The description with where noise goes, its law, and the gradient and the draw that go with it."""
+    where, law = where_of(spec, dataset), law_of(spec, dataset)
+    source = where == "source"
     if source and spec.data.draw == "random":
         raise GossamerError(
             Argument("where", "source"), " needs every record to be read once: use ", Argument("draw", "once"),
@@ -71,15 +82,24 @@ def decide_gradient_and_draw(spec: Spec, dataset: Dataset | None) -> tuple[Spec,
     chosen: dict[str, str] = {}
     if spec.algorithm.gradient is None:
         images = dataset is not None and dataset.images
-        chosen["gradient"] = "latest" if source or images else "history"
+        chosen["gradient"] = "latest" if images and (spec.data.features == "pixels" or not source) else "history"
     if spec.data.draw is None and dataset is not None and "draw" in dataset.options:
         chosen["draw"] = "once" if source else "random"
-    said = []
-    if source and chosen:
-        first, *others = (Argument(name, value) for name, value in chosen.items())
-        more = [part for other in others for part in (" and ", other)]
-        said.append(Sentence("Noise at the source goes to each record once: ", first, *more, "."))
-    return spec.but(**chosen), said
+    return spec.but(**chosen, where=where, law=law)
+
+
+def clip_of(spec: Spec, learnt: Learnt, features: FeatureBounds | None) -> float | None:
+    """The length that gradients are clipped to: the given one, or half of what features of declared size allow.
+
+    Noise is in proportion to it. Of classes, only records that are far on the wrong side are cut back by that: what is
+    learnt still says which class is likelier. A quantity has no natural length, and a network no bound.
+    """
+    given = spec.model.clip
+    if given is not None or not spec.private or spec.privacy.where != "source" or features is None:
+        return given
+    if learnt.kind.quantity or learnt.kind.images:
+        return None
+    return float(f"{CLIP * (features.l1 if law_named(spec.privacy.law or 'laplace').norm == 1 else features.l2):.4g}")
 
 
 def learnt_by(spec: Spec, dataset: Dataset | None) -> Learnt:
@@ -159,6 +179,8 @@ def step_of(spec: Spec, dataset: Dataset | None) -> str:
     """The step size: the one that is given, the published one, or one within the method's assumptions."""
     if spec.algorithm.step is not None:
         return spec.algorithm.step
+    if spec.private and where_of(spec, dataset) == "source":
+        return AUTO
     if spec.algorithm.algorithm != ALGORITHM_1:
         return f"1,{find_method(spec.algorithm.algorithm).step_exponent}"
     if dataset is None or spec.private:
@@ -182,10 +204,10 @@ def is_published(spec: Spec) -> bool:
 
 
 def delta_of(spec: Spec) -> float:
-    """δ of the claim: Gaussian noise has one, Laplace noise has none."""
-    if not law_named(spec.privacy.law).needs_delta:
-        return 0.0
-    return DELTA if spec.privacy.delta is None else spec.privacy.delta
+    """δ of the claim: Gaussian noise has one, Laplace noise has none unless it is asked for."""
+    if spec.privacy.delta is not None:
+        return spec.privacy.delta
+    return DELTA if law_named(spec.privacy.law or "laplace").needs_delta else 0.0
 
 
 def check_privacy(spec: Spec) -> None:
@@ -203,7 +225,8 @@ def check_privacy(spec: Spec) -> None:
             Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
         )
     check_delta(spec)
-    if spec.privacy.delta is not None and not law_named(spec.privacy.law).needs_delta:
+    on_messages = spec.privacy.law == "laplace" and spec.privacy.where != "source"
+    if spec.privacy.delta is not None and on_messages:
         raise BadValue(
             "delta", spec.privacy.delta, "Laplace noise keeps its budget without δ",
             ["leave it out, or ", Argument("law", "gaussian")],

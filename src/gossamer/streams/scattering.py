@@ -29,6 +29,7 @@ from gossamer.streams.wavelets import MAPS, Floats, log_maps
 from gossamer.types import Array
 
 CONSTANT, BELOW = 0.1, 1 - 1e-6  # the last feature, and every row's norm
+SPREAD = 0.1  # of all that features hold, in one direction: 0.035 of random images, and three times that to be safe
 RIDGE, DRAWN, AT_ONCE = {1: 0.02, 3: 0.03}, 500, 64  # r; how many random images; images to a piece of work
 
 

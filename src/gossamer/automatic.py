@@ -1,0 +1,153 @@
+"""Step sizes that are found by rule, from public numbers alone: step="auto".
+
+A run's method is rehearsed on its network without any data: once with a gradient of 1 in every round that uses one, and
+once with the run's noise alone. The first says how far the models move for Σ λ_t, the second how far noise drives them;
+both are in proportion to λ0. Then λ0 is the smaller of
+
+    the noise rule    noise alone would move a record's margin by a deviation of MARGIN at the end (for a quantity: by
+                      half of what its clipper leaves of a residual); no rule where there is no noise
+    the longest step  movement per round at most LONGEST_STEP/L, L the smoothness of the mean loss as declared
+
+Both are explained in gossamer.privacy.plan. Nothing here looks at a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.models import LinearModel, Model
+from gossamer.networks import Network
+from gossamer.privacy import Law, Mechanism, Releases, Setting, SimulatedNoise
+from gossamer.privacy.plan import LONGEST_STEP, MARGIN
+from gossamer.records import Table
+from gossamer.setting import curvature_of
+from gossamer.types import Array
+
+COLUMNS = 16  # draws of noise that a rehearsal has
+LONGEST = 20_000  # rounds that are rehearsed
+STEADY = 1.0  # times 1/L: the longest step for a squared loss, whose curvature is the same everywhere
+USUAL = 1.0  # λ0 where nothing is declared and nothing is noised
+
+
+class Noise(NamedTuple):
+    """The noise of a run, as far as a rehearsal needs it."""
+
+    scales: Array  # (rounds, m)
+    law: Law
+    at_source: bool
+    found: bool  # whether it was found for a budget, and so grows with the steps
+    releases: Releases
+    factor: tuple[float, ...] = (1.0,)  # over releases
+
+
+class Rehearsed(NamedTuple):
+    """What a method does with λ0 = 1."""
+
+    moved: float  # by a gradient of 1, in the round that moves the mean model most
+    noise: float  # deviation at the end, over learners and coordinates
+
+
+def with_step_found(
+    algorithm: Algorithm[Any],
+    network: Network,
+    model: Model,
+    table: Table,
+    privacy: Any,
+    steps: int,
+    setting: Callable[[], Setting],
+) -> Algorithm[Any]:
+    """The algorithm with the steps of the rule, where it was made with step="auto"; otherwise as it is.
+
+    `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
+    """
+    if algorithm.with_step is None:
+        return algorithm
+    return algorithm.with_step(found_step(algorithm, network, model, table, privacy, steps, setting))
+
+
+def found_step(
+    algorithm: Algorithm[Any],
+    network: Network,
+    model: Model,
+    table: Table,
+    privacy: Any,
+    steps: int,
+    setting: Callable[[], Setting],
+) -> float:
+    """λ0 by rule; the algorithm's own steps start at 1."""
+    noise = _noise_of(privacy, network.m, steps, setting)
+    played = rehearsed(algorithm, network, noise, steps)
+    found = min(_longest(model, table) / played.moved, _by_noise(model, table, noise, played))
+    return float(f"{found if math.isfinite(found) else USUAL:.3g}")
+
+
+def _longest(model: Model, table: Table) -> float:
+    """The longest step that does not overshoot; ∞ where nothing is declared."""
+    curvature = curvature_of(model, table)
+    quantity = isinstance(model, LinearModel) and not model.bounded
+    return (STEADY if quantity else LONGEST_STEP) / curvature if curvature > 0 else math.inf
+
+
+def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed) -> float:
+    """The step with which noise moves a record's margin by its unit; ∞ where noise does not grow with the steps."""
+    bounds = table.bounds
+    if noise is None or bounds is None or played.noise == 0 or not (noise.at_source or noise.found):
+        return math.inf
+    unit = MARGIN
+    if isinstance(model, LinearModel) and not model.bounded:
+        assert model.clip is not None  # or no noise would have been found
+        unit = 0.5 * model.clip.c / bounds.l2
+    return unit / (played.noise * bounds.l2)
+
+
+def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
+    t = np.arange(float(min(steps, LONGEST)))[:, None]
+    if isinstance(privacy, Mechanism):
+        terms = privacy.terms(setting())
+        scales = np.hstack([1 / each.inverse_scale(t) for each in terms])
+        at_source = privacy.where == "source"
+        return Noise(scales, privacy.law, at_source, privacy.epsilon is not None, terms[0].releases, terms[0].factor)
+    if isinstance(privacy, SimulatedNoise):
+        each = [np.broadcast_to(np.ravel(privacy.scale(int(k))), learners) for k in t[:, 0]]
+        return Noise(np.array(each), privacy.law, privacy.where == "source", False, privacy.releases or Releases())
+    return None
+
+
+def rehearsed(algorithm: Algorithm[Any], network: Network, noise: Noise | None, steps: int) -> Rehearsed:
+    """The method on its network without data: column 0 with a gradient of 1, the others with noise alone."""
+    rows, rng = network.rows(mixes=algorithm.mixes), np.random.default_rng(0)
+    weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
+    shape, share = (network.m, 1 + COLUMNS), network.perron if "R" in algorithm.mixes else np.ones(network.m)
+    mean = share / share.sum()
+    state, moved = algorithm.init(rows, np.zeros(shape)), 0.0
+
+    past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
+
+    def drawn(t: int) -> Array:
+        value = np.zeros(shape)
+        if noise is not None:
+            value[:, 1:] = noise.law.seeded(rng, (network.m, COLUMNS)) * noise.scales[t][:, None]
+            value -= sum((f * old for f, old in zip(noise.factor[1:], past, strict=False)), np.zeros(shape))
+            past.appendleft(value)
+        return value
+
+    for t in range(min(steps, LONGEST)):
+        used = noise is None or noise.releases.includes(t)
+        grad = np.zeros(shape)
+        if used:
+            grad[:, 0] = 1.0
+            grad += drawn(t) if noise is not None and noise.at_source else 0.0
+        got = {}
+        for channel, out in algorithm.emit(state, grad, rows, t).items():
+            noisy = out.private and noise is not None and not noise.at_source
+            got[channel] = weights[out.over] @ (out.value + drawn(t) if noisy else out.value)
+        before = mean @ state.theta[:, 0]
+        state = algorithm.step(state, got, grad, rows, t)
+        moved = max(moved, abs(float(mean @ state.theta[:, 0] - before)))
+    return Rehearsed(max(moved, 1e-300), float(np.sqrt((state.theta[:, 1:] ** 2).mean())))
