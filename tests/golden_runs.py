@@ -114,6 +114,8 @@ def commands() -> dict[str, np.ndarray]:
     """The command's own runs, budgets and studies."""
     found = {}
     (Path.cwd() / "own.csv").write_text(own_csv())
+    # What version 0.2.0 did where nothing was said.
+    on_messages, at_source = ("--where", "messages"), ("--where", "source", "--law", "gaussian", "--gradient", "latest")
     # Version 0.2.0 laid features out as the header has them, so that seeded noise fell on others: here both agree.
     (Path.cwd() / "sorted.csv").write_text(own_csv(sorted(HEADER)))
     csv = ("--csv", "sorted.csv", "--target", "ill", "--split-by", "clinic", "--categorical", "ward", "--seed", "2")
@@ -130,9 +132,9 @@ def commands() -> dict[str, np.ndarray]:
         found |= {f"run {name}.{key}": np.array(run["history"][key], dtype=float) for key in RESULTS}
     for name, words in {
         "paper": ("--paper", "--rows", "l1", "--horizon", "50"),
-        "found": ("--epsilon", "8", "--horizon", "inf", "--rows", "l1"),
-        "gaussian": ("--epsilon", "4", "--law", "gaussian", "--rows", "l2", "--horizon", "40"),
-        "source": ("--epsilon", "2", "--where", "source", "--law", "gaussian", *declared),
+        "found": ("--epsilon", "8", "--horizon", "inf", "--rows", "l1", *on_messages),
+        "gaussian": ("--epsilon", "4", "--law", "gaussian", "--rows", "l2", "--horizon", "40", *on_messages),
+        "source": ("--epsilon", "2", *at_source, *declared),
     }.items():
         printed = _floats(json.loads(_command("budget", *words, "--json")))
         found[f"budget {name}"] = np.array(list(printed.values()))

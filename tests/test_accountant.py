@@ -179,10 +179,11 @@ def test_where_no_finite_budget_exists_the_answer_is_infinite():
 
 
 def test_source_noise_costs_the_same_for_every_horizon():
-    terms = terms_of(where="source", exponent=0.0, initial=0.5, bound=GradientBound(1.0, math.inf, 0.0, 4))
+    bound = GradientBound(1.0, math.inf, 0.0, 4)
+    terms = terms_of(where="source", exponent=0.0, initial=0.5, bound=bound, history=False)
     assert [total(terms, T, False) for T in (1, 10, 10**6)] == [pytest.approx(1.0, rel=2e-9)] * 3
     assert total_for_ever(terms, False) == total(terms, 1, False) >= 1.0
-    assert total_for_ever(terms_of(where="source", exponent=0.1), False) == math.inf
+    assert total_for_ever(terms_of(where="source", exponent=0.1, history=False), False) == math.inf
 
 
 # -- the ledger -------------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def test_theorem_4_as_printed_is_at_least_twenty_times_the_tight_bound():
 @pytest.mark.parametrize(
     ("mechanism", "given", "says"),
     [
-        (lambda: Laplace.for_budget(1.0, where="source"), {}, "release a record again in every round: use 'latest'"),
+        (lambda: Laplace.for_budget(1.0, where="source"), {}, "every record to be read once"),
         (lambda: Laplace.for_budget(1.0, where="source"), {"gradient": "latest"}, "every record to be read once"),
         (
             lambda: Laplace.for_budget(1.0, where="source"),

@@ -40,7 +40,8 @@ def test_budget_prints_every_learners_cost_and_theorem_4_beside(gossamer):
 
 
 def test_a_private_run_shows_its_epsilon(gossamer, own_csv):
-    code, out, _ = gossamer("run", "mushrooms", "--epsilon", 5, "--steps", 40, "--rows", "l1", "--json", "p.json")
+    words = ("--epsilon", 5, "--steps", 40, "--rows", "l1", "--where", "messages")
+    code, out, _ = gossamer("run", "mushrooms", *words, "--json", "p.json")
     assert code == 0
     assert "Private: exact laplace noise on messages" in out
     assert "not private" not in out
@@ -86,9 +87,8 @@ def test_noise_at_the_source_brings_its_gradient_its_draw_and_its_rounds_along(g
     code, out, _ = gossamer(*words, "--out", "a")
     assert code == 0
     record, said = gs.Record.load("a/record"), " ".join(out.split())
-    assert (record.t, record.config["gradient"], record.config["stream"]["draw"]) == (812, "latest", "once")
+    assert (record.t, record.config["gradient"], record.config["stream"]["draw"]) == (812, "history", "once")
     assert "Private: exact gaussian noise at the source, δ = 1e-05." in said
-    assert "--gradient latest and --draw once" in said
     assert "812 rounds, as many full ones as the data have" in said
     assert "ε (δ = 1e-05)" in said
     assert "first noise σ" in said

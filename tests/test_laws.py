@@ -110,8 +110,9 @@ def test_refusals_can_be_caught_by_what_they_mean():
     ledger = Accountant(terms_of(initial=100.0), budget=1.0)
     with pytest.raises(BudgetSpent, match="would overspend"):
         ledger.step(10**4)
-    with pytest.raises(NotProvable, match="gradient='history' would release a record again"):
-        gs.simulate(**setting(), privacy=gs.Laplace.for_budget(8.0, where="source"))
+    drawn_again = setting() | {"stream": gs.datasets.mushrooms(10, draw="random")}
+    with pytest.raises(NotProvable, match="every record to be read once"):
+        gs.simulate(**drawn_again, privacy=gs.Laplace.for_budget(8.0, where="source"))
     with pytest.raises(NotProvable, match="below what the grid and rounding alone cost"):
         gs.simulate(**setting(), privacy=gs.Laplace.for_budget(1e-9))
     with pytest.raises(BadValue, match=r"^horizon=2e\+07: expected at most 1e\+07 rounds, all of which"):

@@ -278,7 +278,7 @@ def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
         (("--classes", "0,1"), "need --target"),
         (("--csv", "none.csv"), "--csv needs --target"),
         (("--hosts", "a,b"), "give one, or one each"),
-        (("--method", "magic"), "expected one of"),
+        (("--method", "magic"), "is not one of"),
         (("--epsilon", "1,2"), "2 budgets for 10 learners"),
         (("--numbers", "f16"), "a run cannot be made"),
     ):

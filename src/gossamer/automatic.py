@@ -6,7 +6,8 @@ both are in proportion to λ0. Then λ0 is the smaller of
 
     the noise rule    noise alone would move a record's margin by a deviation of MARGIN at the end (for a quantity: by
                       half of what its clipper leaves of a residual); no rule where there is no noise
-    the longest step  movement per round at most LONGEST_STEP/L, L the smoothness of the mean loss as declared
+    the longest step  movement per round at most LONGEST_STEP/L, L the smoothness of the mean loss as declared, and no
+                      more than what a ridge, or a squared loss, lets one learner move
 
 Both are explained in gossamer.privacy.plan. Nothing here looks at a record.
 """
@@ -32,6 +33,7 @@ from gossamer.types import Array
 COLUMNS = 16  # draws of noise that a rehearsal has
 LONGEST = 20_000  # rounds that are rehearsed
 STEADY = 1.0  # times 1/L: the longest step for a squared loss, whose curvature is the same everywhere
+NETWORK = 0.05  # deviation of the noise in each parameter of a network, whose layers start with numbers of about that
 USUAL = 1.0  # λ0 where nothing is declared and nothing is noised
 
 
@@ -50,6 +52,7 @@ class Rehearsed(NamedTuple):
     """What a method does with λ0 = 1."""
 
     moved: float  # by a gradient of 1, in the round that moves the mean model most
+    jumped: float  # and in the round that moves one learner's most
     noise: float  # deviation at the end, over learners and coordinates
 
 
@@ -83,24 +86,33 @@ def found_step(
     """λ0 by rule; the algorithm's own steps start at 1."""
     noise = _noise_of(privacy, network.m, steps, setting)
     played = rehearsed(algorithm, network, noise, steps)
-    found = min(_longest(model, table) / played.moved, _by_noise(model, table, noise, played))
+    found = min(_longest(model, table, played), _by_noise(model, table, noise, played))
     return float(f"{found if math.isfinite(found) else USUAL:.3g}")
 
 
-def _longest(model: Model, table: Table) -> float:
-    """The longest step that does not overshoot; ∞ where nothing is declared."""
+def _longest(model: Model, table: Table, played: Rehearsed) -> float:
+    """The longest λ0 that does not overshoot; ∞ where nothing is declared.
+
+    A loss of classes pulls no harder the farther a model is off, and forgives a learner that jumps. A squared loss and a
+    ridge do not: what one learner does to itself in a round must not overshoot either.
+    """
     curvature = curvature_of(model, table)
     quantity = isinstance(model, LinearModel) and not model.bounded
-    return (STEADY if quantity else LONGEST_STEP) / curvature if curvature > 0 else math.inf
+    limits = [STEADY / (model.l2 * played.jumped)] if model.l2 > 0 else []
+    if curvature > 0:
+        limits += [STEADY / (curvature * played.jumped) if quantity else LONGEST_STEP / (curvature * played.moved)]
+    return min(limits, default=math.inf)
 
 
 def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed) -> float:
     """The step with which noise moves a record's margin by its unit; ∞ where noise does not grow with the steps."""
     bounds = table.bounds
-    if noise is None or bounds is None or played.noise == 0 or not (noise.at_source or noise.found):
+    if noise is None or played.noise == 0 or not (noise.at_source or noise.found):
         return math.inf
+    if bounds is None or not isinstance(model, LinearModel):
+        return NETWORK / played.noise
     unit = MARGIN
-    if isinstance(model, LinearModel) and not model.bounded:
+    if not model.bounded:
         assert model.clip is not None  # or no noise would have been found
         unit = 0.5 * model.clip.c / bounds.l2
     return unit / (played.noise * bounds.l2)
@@ -125,7 +137,7 @@ def rehearsed(algorithm: Algorithm[Any], network: Network, noise: Noise | None, 
     weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
     shape, share = (network.m, 1 + COLUMNS), network.perron if "R" in algorithm.mixes else np.ones(network.m)
     mean = share / share.sum()
-    state, moved = algorithm.init(rows, np.zeros(shape)), 0.0
+    state, moved, jumped = algorithm.init(rows, np.zeros(shape)), 1e-300, 1e-300
 
     past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
 
@@ -147,7 +159,8 @@ def rehearsed(algorithm: Algorithm[Any], network: Network, noise: Noise | None, 
         for channel, out in algorithm.emit(state, grad, rows, t).items():
             noisy = out.private and noise is not None and not noise.at_source
             got[channel] = weights[out.over] @ (out.value + drawn(t) if noisy else out.value)
-        before = mean @ state.theta[:, 0]
+        before = state.theta[:, 0]
         state = algorithm.step(state, got, grad, rows, t)
-        moved = max(moved, abs(float(mean @ state.theta[:, 0] - before)))
-    return Rehearsed(max(moved, 1e-300), float(np.sqrt((state.theta[:, 1:] ** 2).mean())))
+        step = state.theta[:, 0] - before
+        moved, jumped = max(moved, abs(float(mean @ step))), max(jumped, float(abs(step).max()))
+    return Rehearsed(moved, jumped, float(np.sqrt((state.theta[:, 1:] ** 2).mean())))

@@ -77,8 +77,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     except msgspec.ValidationError as error:
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
     model = ModelPlan(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=_clip(spec, records))
-    first = Config(run=run, model=model, records=records, party=_party(places, 0, hosts), data=DataPlan(path="-"))
     if automatic:
+        party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
+        first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=DataPlan(path="-"))
         run = msgspec.structs.replace(run, step=(_found_step(spec, Plan(first, folder, network)), step.exponent))
     configs = [
         Config(

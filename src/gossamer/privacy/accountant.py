@@ -99,7 +99,7 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
     if rounds == 0:
         return 0.0
     if terms.where == "source":
-        return SAFE**2 * total_at_source(terms, rounds, squared)
+        return SAFE ** (1 + squared) * total_at_source(terms, rounds, squared)
     dynamics, weights, slack = _horizon(terms, rounds)
     return SAFE * worst_case(dynamics, terms.bound, weights, window=terms.window, squared=squared, slack=slack)
 
@@ -107,7 +107,7 @@ def total(terms: Terms, rounds: int, squared: bool) -> float:
 def total_for_ever(terms: Terms, squared: bool) -> float:
     """The same without a horizon; ∞ where no finite bound is proved."""
     if terms.where == "source":
-        return SAFE**2 * total_at_source_for_ever(terms, squared)
+        return SAFE ** (1 + squared) * total_at_source_for_ever(terms, squared)
     if not math.isfinite(terms.settles) or terms.ratio != 1 or terms.dynamics(1).v is None:
         return math.inf
     if terms.dynamics(1).after and terms.exponent < 0:
@@ -133,7 +133,7 @@ def curve(terms: Terms, rounds: Array, squared: bool) -> Array:
     if terms.where == "source" and math.isinf(terms.window) and len(terms.factor) == 1:
         released = terms.releases.before(int(rounds[-1]))
         sums = np.concatenate([[0.0], np.cumsum(shifts_of(terms, int(rounds[-1]), 0) ** (2 if squared else 1))])
-        return np.asarray(SAFE**2 * sums[np.searchsorted(released, rounds.astype(int))])
+        return np.asarray(SAFE ** (1 + squared) * sums[np.searchsorted(released, rounds.astype(int))])
     return np.array([total(terms, int(t), squared) for t in rounds])
 
 

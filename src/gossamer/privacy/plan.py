@@ -81,6 +81,8 @@ def _has_room(terms: Terms, setting: Setting, shift: float | None) -> bool:
 
     law, t = terms.law, terms.releases.before(setting.steps)
     scale = terms.initial
+    if shift is not None and shift <= 0:  # the budget will be refused
+        return False
     if shift is not None:
         scale = terms.initial * law.one_shift(total(terms, setting.steps, law.squared)) / shift
     steps = (t + 1.0) ** -(setting.step_exponent or 0.0)

@@ -318,7 +318,9 @@ def _resumed(
     other noise than they were sent with.
     """
     private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
-    for name, value in frozen_json(config).items():
+    now = frozen_json(config)
+    for name in ("privacy", *now):  # first, since steps and releases may follow from it
+        value = now[name]
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
             raise NotResumedError(

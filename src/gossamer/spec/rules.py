@@ -204,10 +204,11 @@ def is_published(spec: Spec) -> bool:
 
 
 def delta_of(spec: Spec) -> float:
-    """δ of the claim: Gaussian noise has one, Laplace noise has none unless it is asked for."""
-    if spec.privacy.delta is not None:
-        return spec.privacy.delta
-    return DELTA if law_named(spec.privacy.law or "laplace").needs_delta else 0.0
+    """δ of the claim: Gaussian noise has one; Laplace noise has none, unless one is given for many releases."""
+    needs = law_named(spec.privacy.law or "laplace").needs_delta
+    if not needs and (spec.privacy.where != "source" or not spec.private):
+        return 0.0
+    return spec.privacy.delta if spec.privacy.delta is not None else DELTA if needs else 0.0
 
 
 def check_privacy(spec: Spec) -> None:
