@@ -67,7 +67,9 @@ def test_no_step_rounds_by_more_than_the_bound(method):
             also = algorithm.emit(finer, grad.astype(LONG), rows, t)
             worst = max([worst] + [float(np.abs(o.value - also[c].value).max()) for c, o in sent.items() if o.private])
             assert worst <= allowed, (i, t)
-            assert worst >= allowed / 20, "and the bound is no guess"
+            # a lone subtraction of something below the last digit rounds by that alone
+            lost = METHODS[method].noises_own and steep < size * 2.0**-45
+            assert lost or worst >= allowed / 20, "and the bound is no guess"
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6), st.floats(-8, 8), st.floats(0.01, 8))
@@ -208,7 +210,10 @@ def test_a_neighbour_breaks_no_method_through_rounding_as_it_would_without_bound
     algorithm = METHODS[method].build(0.3)
     case = Case(algorithm, NET, gs.LogisticRegression(l2=0.1), MECHANISMS[law], "history", rounds=8)
     assert (steered_losses(case) <= case.claims * (1 + 1e-9)).all()
-    assert (steered_losses(unbounded(case)) > 10 * case.claims).any(), "the attack is one"
+    if METHODS[method].noises_own:  # of its own value nothing is kept, so that there is nothing to park
+        assert (steered_losses(unbounded(case)) <= case.claims * (1 + 1e-9)).all()
+    else:
+        assert (steered_losses(unbounded(case)) > 10 * case.claims).any(), "the attack is one"
 
 
 class Two:

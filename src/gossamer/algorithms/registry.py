@@ -29,6 +29,7 @@ class Method:
     step_exponent: float  # v: steps fall as (t+1)^-v
     noise_exponent: float  # ς: noise falls as (t+1)^-ς
     noise_ratio: float = 1.0  # and by this factor from round to round
+    noises_own: bool = False  # whether a learner's own term carries the noise that it sends, as published
     compared: bool = True  # whether comparisons have it unless they are told otherwise
     order: int = LAST  # its place in tables
     own_name: str | None = None  # where it is not the factory's
