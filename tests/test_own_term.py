@@ -147,3 +147,10 @@ def test_a_budget_for_ever_is_found_with_the_own_term_noised():
     for_ever = [t.initial for t in Laplace.for_budget(5.0, horizon=float("inf"), exponent=0.55).terms(setting)]
     finite = [t.initial for t in Laplace.for_budget(5.0, exponent=0.55).terms(setting)]
     assert all(0 < a < b < 3 * a for a, b in zip(finite, for_ever, strict=True))
+
+
+def test_diadsp_as_published_says_as_well_that_it_needs_links_both_ways():
+    ring = [(i, (i + 1) % 4) for i in range(4)]
+    one_way = gs.Network.from_edges(4, ring, C_edges=ring)
+    record = gs.simulate(gs.diadsp_own(decay(0.1, 0.0)), one_way, records(5, 4), model=MODEL, steps=5)
+    assert any("4 of this network are one-way" in note for note in record.notes)

@@ -89,7 +89,7 @@ def simulate(
     metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
     rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
-    if "W" in algorithm.mixes and network.one_way:
+    if {"W", "I+W"} & set(algorithm.mixes) and network.one_way:
         notes.append(
             f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
         )
