@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.experiments.compare import PUBLISHED_NOISE
-from gossamer.experiments.study import Case, Choice, Effort, Study, least
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import Case, Effort, Study, least
 from gossamer.spec import Spec
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "compare"

@@ -25,7 +25,8 @@ from gossamer.experiments.compare import (
 from gossamer.experiments.frontier import KINDS, budget_of, curve, frontier
 from gossamer.experiments.frontier import QUICK as QUICK_FRONTIER
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Effort, Entry, Studied, Study, least
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied, Study, least
 from gossamer.spec import Spec
 
 COMPARED = [name for name, method in METHODS.entries().items() if method.compared]

@@ -7,7 +7,8 @@ import pytest
 from gossamer.experiments import feature_words, picture_words
 from gossamer.experiments.features import feature_problem
 from gossamer.experiments.pictures import picture_problem
-from gossamer.experiments.study import OURS, Case, Choice, Effort, Entry, Studied
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied
 from gossamer.spec import Spec
 
 EFFORT = Effort(20, 2, (0.1, 1.0), evaluations=1, tuning_rounds=5, per_round=(10, 20))

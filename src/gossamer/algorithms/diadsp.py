@@ -31,9 +31,11 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
+
+ALSO = ((0.0, 0.0, 0.99), (0.0, 0.0, 0.9995))  # other q
 
 
 class State(NamedTuple):
@@ -41,7 +43,16 @@ class State(NamedTuple):
     w: Array  # (k, n) direction without the newest gradient
 
 
-@method(label="DiaDSP", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998, order=2)
+@method(
+    label="DiaDSP",
+    source="M",
+    step_exponent=0.0,
+    noise_exponent=0.0,
+    noise_ratio=0.998,
+    also=ALSO,
+    splits=SPLITS,
+    order=2,
+)
 def diadsp(
     step: Schedule, noise: Schedule | None = None, *, own: bool = False, strict: bool = True
 ) -> Algorithm[State]:
@@ -88,7 +99,7 @@ def diadsp(
 
 @method(
     label="DiaDSP, own term noised as published", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998,
-    noises_own=True, order=2,
+    also=ALSO, splits=SPLITS, noises_own=True, order=2,
 )  # fmt: skip
 def diadsp_own(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """DiaDSP with noise on a learner's own term as well, as its paper has it."""

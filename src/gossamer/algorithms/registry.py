@@ -1,7 +1,9 @@
-"""Methods by name: how each is built from a step size λ0, and how its noise goes with time.
+"""Methods by name: how each is built from a step size λ0, and how its steps and its noise may go with time.
 
-Exponents are fixed by each paper's own constraints, so that tuning has one number, λ0, for every method. Noise that a
-method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometrically; the others' as in Algorithm 1.
+Exponents lie within each paper's own constraints: those a method is usually run with, and a few others (`also`) that
+studies try as well. Noise that a method's links fade by themselves (γ_t) may stay constant; DiaDSP's falls
+geometrically; the others' as in Algorithm 1. A method that noises two values may have more noise on the one and less on
+the other (`splits`).
 """
 
 from __future__ import annotations
@@ -9,13 +11,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.registry import Registry, digest_source
 from gossamer.schedules import Schedule, decay
 
 LAST = 1000  # a new method comes after those of the paper
+SPLITS = (0.5, 2.0)  # of a method with two noised channels: the first one's noise, in units of the second one's
+
+
+class Exponents(NamedTuple):
+    """How steps and noise go with time: λ0/(t+1)^v, and ν0 q^t/(t+1)^ς."""
+
+    step: float  # v
+    noise: float  # ς
+    ratio: float = 1.0  # q
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,8 @@ class Method:
     step_exponent: float  # v: steps fall as (t+1)^-v
     noise_exponent: float  # ς: noise falls as (t+1)^-ς
     noise_ratio: float = 1.0  # and by this factor from round to round
+    also: tuple[tuple[float, ...], ...] = ()  # other (v, ς) or (v, ς, q) within the paper's constraints
+    splits: tuple[float, ...] = ()  # what studies try beside equal noise on both channels
     noises_own: bool = False  # whether a learner's own term carries the noise that it sends, as published
     compared: bool = True  # whether comparisons have it unless they are told otherwise
     order: int = LAST  # its place in tables
@@ -44,6 +57,12 @@ class Method:
         more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
         return replace(made, **{name: value for name, value in more.items() if name not in taken})
+
+    @property
+    def exponents(self) -> tuple[Exponents, ...]:
+        """All that studies try, the usual ones first."""
+        usual = Exponents(self.step_exponent, self.noise_exponent, self.noise_ratio)
+        return (usual, *(Exponents(*other) for other in self.also))
 
     @property
     def code(self) -> str:

@@ -34,13 +34,15 @@ from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
+ALSO = ((0.75, 0.75), (1.0, 1.0))  # the paper's noise falls as its step does
+
 
 class State(NamedTuple):
     theta: Array  # (k, n) parameters, as last sent
     b: Array  # (k, n) mixed parameters, where the next gradient is taken
 
 
-@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, order=4)
+@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, also=ALSO, order=4)
 def stochastic_subgradient(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, own: bool = False, strict: bool = True
 ) -> Algorithm[State]:
@@ -85,7 +87,7 @@ def stochastic_subgradient(
 
 @method(
     label="Subgradient (Zhu et al.), own term noised as published", source="S", step_exponent=0.5, noise_exponent=0.5,
-    noises_own=True, order=4,
+    also=ALSO, noises_own=True, order=4,
 )  # fmt: skip
 def stochastic_subgradient_own(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True

@@ -29,13 +29,15 @@ from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
+ALSO = ((0.75, 0.55), (0.75, 0.7))
+
 
 class State(NamedTuple):
     theta: Array  # (k, n) parameters
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Rescaling (Xiong et al.)", source="S", step_exponent=0.6, noise_exponent=0.55, order=5)
+@method(label="Rescaling (Xiong et al.)", source="S", step_exponent=0.6, noise_exponent=0.55, also=ALSO, order=5)
 def subgradient_rescaling(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, own: bool = False, strict: bool = True
 ) -> Algorithm[State]:
@@ -78,7 +80,7 @@ def subgradient_rescaling(
 
 @method(
     label="Rescaling (Xiong et al.), own term noised as published", source="S", step_exponent=0.6, noise_exponent=0.55,
-    noises_own=True, order=5,
+    also=ALSO, noises_own=True, order=5,
 )  # fmt: skip
 def subgradient_rescaling_own(
     step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True

@@ -11,8 +11,8 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,17 @@ from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
 from gossamer.models.registry import MODELS
 from gossamer.privacy import Mechanism, Terms, epsilons, simulated
+from gossamer.privacy.simulated import NOT_PRIVATE, SimulatedNoise
 from gossamer.registry import digest_source
-from gossamer.schedules import Decay, decay
+from gossamer.schedules import Decay, Schedule, decay
 from gossamer.setting import full_rounds, setting_of
 from gossamer.simulate import simulate
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
-from gossamer.spec.description import Length, Method
+from gossamer.spec.description import Length, Method, Privacy
 from gossamer.spec.languages import step_schedule
 from gossamer.spec.rules import dataset_of, decide_gradient_and_draw, delta_of
+from gossamer.types import Array
 from gossamer.version import __version__
 
 Result = dict[str, Any]
@@ -45,18 +47,22 @@ class Task:
     published    the first scale of the paper's own noise, ν0/(t+1)^(0.5 + 0.01 i), in place of a budget
     rounds       how many are run, where fewer than ε is spent over
     evaluations  how often the learners are looked at
+    noise        (ς, q), how noise for a budget on messages goes with time; None: as the method is usually run
+    split        how many times the second channel's noise the first one gets; None: the same on both
     """
 
     spec: Spec
     published: float | None = None
     rounds: int | None = None
     evaluations: int = 40
+    noise: tuple[float, float] | None = None
+    split: float | None = None
 
     def key(self) -> str:
         """Of all that decides the outcome: the description, what the files it names hold, and the method's source."""
         method = find_method(self.spec.algorithm.algorithm)
         about: dict[str, Any] = {"version": __version__, "code": method.code}
-        about |= {"noise": [method.noise_exponent, method.noise_ratio], **asdict(self)}
+        about |= {"usual": method.exponents[0], **asdict(self)}
         if self.spec.private:
             spent = float(self.spec.privacy.epsilon or "nan")
             about |= {"epsilon": f"{spent:.9g}"}  # another machine may find another last digit
@@ -72,14 +78,14 @@ class Task:
         said: Result = {"method": spec.algorithm.algorithm, "step": step, "seed": spec.length.seed, "diverged": False}
         steps = spec.length.steps or int(full_rounds(stream))
         said |= {"steps": steps, "read": float(stream.room(steps).sum() / len(stream.table))}
-        noise = None
+        noise: SimulatedNoise | _SplitNoise | None = None
         if self.published is not None or spec.private:
             try:
                 terms = terms_of(replace(self, rounds=None, evaluations=1, spec=spec.but(seed=0, device="cpu")), steps)
             except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
             scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
-            noise = simulated(scale, spec.length.seed, spec.privacy.law, spec.privacy.where)
+            noise = _split_noise(simulated(scale, spec.length.seed, spec.privacy.law, spec.privacy.where), terms[0])
             said |= {"noise": [t.initial for t in terms], "epsilon": epsilons(terms, steps, delta_of(spec))}
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
@@ -119,11 +125,13 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
     """Stream, model and network of a description; whatever it says of step and noise changes none of them."""
     dataset = dataset_of(spec)
     decided, _ = decide_gradient_and_draw(spec, dataset)
-    bare = replace(decided.privacy, epsilon=None, noise=None)
+    # The law decides in which norm gradients are clipped. Where the noise goes has decided on gradient and draw: as
+    # part of the key it would have the same data read again for every kind of noise.
+    bare = Privacy(law=spec.privacy.law)
     return _read(replace(decided, algorithm=Method(), privacy=bare, length=Length(seed=spec.length.seed)))
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=8)
 def _read(spec: Spec) -> tuple[Any, Any, Any]:
     dataset = dataset_of(spec)
     built, model, network = build_data(spec, dataset)
@@ -140,7 +148,47 @@ def terms_of(task: Task, steps: int) -> Sequence[Terms]:
     gradient: Any = gradient_of(task.spec)
     algorithm = build_algorithm(task.spec.but(noise="0", epsilon=None), None, network.m)
     setting = setting_of(algorithm, network, stream, model, gradient, steps)
-    return _mechanism(task, network.m, steps).terms(setting)
+    mechanism = _mechanism(task, network.m, steps)
+    if task.split is not None and mechanism.where == "messages":
+        mechanism = _with_split(mechanism, next(iter(setting.dynamics(0, 1).channels)), task.split)
+    return mechanism.terms(setting)
+
+
+def split_is_known() -> bool:
+    """Whether mechanisms can have more noise on one channel than on the other."""
+    return any(field.name == "split" for field in fields(Mechanism))
+
+
+def _with_split(mechanism: Mechanism, channel: str, factor: float) -> Mechanism:
+    """The same with so many times the noise on one channel; the budget is met by what both cost together."""
+    split: dict[str, Any] = {"split": {channel: factor}} if split_is_known() else {}
+    return replace(mechanism, **split)
+
+
+@dataclass(frozen=True)
+class _SplitNoise:
+    """Seeded noise of which some channels get more, or less."""
+
+    drawn: SimulatedNoise
+    factors: Mapping[str, float]
+    claim = NOT_PRIVATE
+
+    @property
+    def scale(self) -> Schedule:
+        return self.drawn.scale
+
+    @property
+    def where(self) -> str:
+        return self.drawn.where
+
+    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+        return self.factors.get(channel, 1.0) * self.drawn.noise(channel, t, shape)
+
+
+def _split_noise(drawn: SimulatedNoise, terms: Terms) -> SimulatedNoise | _SplitNoise:
+    """Noise that is split as the exact one is, which ε is said of."""
+    factors = dict(getattr(terms, "split", ()))
+    return _SplitNoise(drawn, factors) if factors else drawn
 
 
 def gradient_of(spec: Spec) -> str:
@@ -154,5 +202,6 @@ def _mechanism(task: Task, learners: int, steps: int) -> Mechanism:
     calibrated = build_mechanism(task.spec, learners, steps)
     if task.spec.privacy.where == "source":
         return calibrated
-    method = find_method(task.spec.algorithm.algorithm)
-    return replace(calibrated, exponent=method.noise_exponent, ratio=method.noise_ratio)
+    usual = find_method(task.spec.algorithm.algorithm).exponents[0]
+    exponent, ratio = task.noise or (usual.noise, usual.ratio)
+    return replace(calibrated, exponent=exponent, ratio=ratio)
