@@ -281,9 +281,9 @@ def test_two_worlds_of_a_party_are_told_apart_only_where_nothing_bounds_what_it_
 def records_of(case, world, seed):
     """The records that `attempts` uses for learner 0, in one of the two worlds."""
     given = levered(case, np.random.default_rng(seed))
-    rows, labels = case.to_ball(given.records[0, :, 0]).copy(), given.labels[0, :, 0].copy()
+    rows, labels = case.to_features(given.records[0, :, 0]).copy(), given.labels[0, :, 0].copy()
     if world:
-        rows[0], labels[0] = case.to_ball(given.other[[0]])[0], given.other_label[0]
+        rows[0], labels[0] = case.to_features(given.other[[0]])[0], given.other_label[0]
     return rows, labels
 
 

@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import scipy
 
+from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
 from gossamer.experiments.tasks import Result
 from gossamer.files import replace_file
@@ -86,6 +88,40 @@ def spread(values: Sequence[float], *, quantiles: tuple[float, float]) -> str:
         return "diverged"
     low, high = np.quantile(values, quantiles)
     return f"{np.mean(values):.3g} ({low:.3g}–{high:.3g})"
+
+
+class Difference(NamedTuple):
+    """A mean of differences, seed by seed, with its 95 % interval by Student's t."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3g} ({self.low:+.3g} to {self.high:+.3g})"
+
+
+def paired(entry: Entry, other: Entry, name: str) -> Difference | None:
+    """How much more of a quantity one has than the other at the end of the same seeds; None where that says nothing.
+
+    Runs of one seed read the same records in the same order and, where they send on channels of the same name, draw
+    the same noise but for its scale. So differences vary less than the quantities.
+    """
+    apart = np.array(entry.final(name)) - np.array(other.final(name))
+    if len(apart) < 2 or not np.isfinite(apart).all():
+        return None
+    half = float(scipy.special.stdtrit(len(apart) - 1, 0.975) * apart.std(ddof=1) / math.sqrt(len(apart)))
+    mean = float(apart.mean())
+    return Difference(mean, mean - half, mean + half)
+
+
+def write_choice(entry: Entry) -> list[str]:
+    """λ0, the exponents and the split, as a table has them."""
+    v, power, ratio = entry.exponents
+    falls = f"{power:g}" if ratio == 1 else f"{power:g}, q {ratio:g}"
+    noise = falls if entry.case.published is None else "as published"
+    split = "–" if not find_method(entry.method).splits else f"{entry.choice.split or 1:g}"
+    return [f"{entry.step:.3g}", f"{v:g}", noise, split]
 
 
 def write_epsilon(value: float) -> str:

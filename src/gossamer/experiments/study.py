@@ -9,8 +9,8 @@ gossamer.experiments.search.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from gossamer.algorithms import find_method
 from gossamer.algorithms.registry import Exponents
 from gossamer.experiments import search
+from gossamer.experiments.replay import Replay
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.search import Choice
 from gossamer.experiments.tasks import Result, Task, split_is_known
@@ -37,6 +38,7 @@ class Effort:
     tuning_rounds  that tuning runs, of which ε is spent over all; None: all
     epsilons       the budgets, where a study has several; None: no noise
     per_round      records a round, where that is tuned as well
+    replayed       rounds in which the largest loss is looked for by replaying; 0: it is not
     """
 
     steps: int | None
@@ -48,6 +50,7 @@ class Effort:
     epsilons: tuple[float | None, ...] = ()
     per_round: tuple[int | None, ...] = (None,)
     refined: bool = False
+    replayed: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Entry:
     case: Case
     choice: Choice
     runs: list[Result]
+    replayed: Result | None = None  # the largest loss that was found, and the recursion's, where that was looked for
 
     @property
     def method(self) -> str:
@@ -85,6 +89,10 @@ class Entry:
     @property
     def step(self) -> float:
         return self.choice.step
+
+    @property
+    def exponents(self) -> Exponents:
+        return self.choice.exponents or find_method(self.case.method).exponents[0]
 
     @property
     def label(self) -> str:
@@ -211,6 +219,13 @@ class Study:
         pairs, seeds = list(wanted), range(self.effort.seeds)
         results = self._runs(self.task(case, choice, seed) for seed in seeds for case, choice in pairs)
         return [Entry(case, choice, results[k :: len(pairs)]) for k, (case, choice) in enumerate(pairs)]
+
+    def replay(self, entries: list[Entry], which: Collection[str]) -> list[Entry]:
+        """With the largest loss that replaying finds for some of them, beside what the recursion charges."""
+        wanted = [e for e in entries if e.which in which] if self.effort.replayed else []
+        found = self._runs(Replay(self.task(e.case, e.choice, 0), self.effort.replayed) for e in wanted)
+        by_case = {e.case: result for e, result in zip(wanted, found, strict=True)}
+        return [replace(e, replayed=by_case.get(e.case) or None) for e in entries]
 
     def report(self, entries: list[Entry], tried: Tried, epsilon: float = math.nan) -> Studied:
         scores = {

@@ -23,7 +23,7 @@ from gossamer.algorithms import find_method
 from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
 from gossamer.models.registry import MODELS
-from gossamer.privacy import Mechanism, Terms, epsilons, simulated
+from gossamer.privacy import Mechanism, Setting, Terms, epsilons, simulated
 from gossamer.privacy.simulated import NOT_PRIVATE, SimulatedNoise
 from gossamer.registry import digest_source
 from gossamer.schedules import Decay, Schedule, decay
@@ -81,11 +81,11 @@ class Task:
         noise: SimulatedNoise | _SplitNoise | None = None
         if self.published is not None or spec.private:
             try:
-                terms = terms_of(replace(self, rounds=None, evaluations=1, spec=spec.but(seed=0, device="cpu")), steps)
+                terms = self.terms(steps)
             except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
-            scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
-            noise = _split_noise(simulated(scale, spec.length.seed, spec.privacy.law, spec.privacy.where), terms[0])
+            drawn = simulated(scales_of(terms), spec.length.seed, spec.privacy.law, spec.privacy.where)
+            noise = _split_noise(drawn, terms[0])
             said |= {"noise": [t.initial for t in terms], "epsilon": epsilons(terms, steps, delta_of(spec))}
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
@@ -106,6 +106,16 @@ class Task:
             )
         finite = all(math.isfinite(v) for v in said["accuracy"] + said["consensus_error"])
         return said | {"t": run.history.t.tolist(), "notes": list(run.notes), "diverged": not finite}
+
+    def terms(self, steps: int) -> Sequence[Terms]:
+        """Every learner's exact noise over so many rounds."""
+        spec = self.spec.but(strict=False, seed=0, device="cpu")
+        return terms_of(replace(self, rounds=None, evaluations=1, spec=spec), steps)
+
+
+def scales_of(terms: Sequence[Terms]) -> Decay:
+    """Every learner's scales as one schedule."""
+    return Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
 
 
 def _content(spec: Spec) -> str:
@@ -148,10 +158,7 @@ def terms_of(task: Task, steps: int) -> Sequence[Terms]:
     gradient: Any = gradient_of(task.spec)
     algorithm = build_algorithm(task.spec.but(noise="0", epsilon=None), None, network.m)
     setting = setting_of(algorithm, network, stream, model, gradient, steps)
-    mechanism = _mechanism(task, network.m, steps)
-    if task.split is not None and mechanism.where == "messages":
-        mechanism = _with_split(mechanism, next(iter(setting.dynamics(0, 1).channels)), task.split)
-    return mechanism.terms(setting)
+    return with_split(_mechanism(task, network.m, steps), setting, task.split).terms(setting)
 
 
 def split_is_known() -> bool:
@@ -159,9 +166,11 @@ def split_is_known() -> bool:
     return any(field.name == "split" for field in fields(Mechanism))
 
 
-def _with_split(mechanism: Mechanism, channel: str, factor: float) -> Mechanism:
-    """The same with so many times the noise on one channel; the budget is met by what both cost together."""
-    split: dict[str, Any] = {"split": {channel: factor}} if split_is_known() else {}
+def with_split(mechanism: Mechanism, setting: Setting, factor: float | None) -> Mechanism:
+    """The same with so many times the noise on the first channel; a budget is met by what both cost together."""
+    if factor is None or mechanism.where == "source" or not split_is_known():
+        return mechanism
+    split: dict[str, Any] = {"split": {next(iter(setting.dynamics(0, 1).channels)): factor}}
     return replace(mechanism, **split)
 
 
