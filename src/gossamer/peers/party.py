@@ -127,6 +127,7 @@ class Party:
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
+        self._sent = unused.get(now.round, {})
         self._outbox = {t: _frame(t, sent) for t, sent in unused.items()}
         for t in range(now.charged):
             self._boundary.charge(t)
@@ -162,6 +163,7 @@ class Party:
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
+        self._sent = payloads if any(self._own.values()) else {}  # after a crash the journal's, which is the same
         if payloads and self.tells:
             self._outbox[t] = _frame(t, payloads)
 
@@ -293,9 +295,8 @@ class Party:
             total = np.zeros((1, self._public.width(t, channel) or self.size))
             for j, weight in self._weights[over].items():
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
-            if self._own[over]:  # as it was sent: what was committed, also after a crash
-                sent = self._journal.messages()[t][channel]
-                add_scaled(total[0], np.frombuffer(sent, dtype=DTYPES[self.dtype]), self._own[over])
+            if self._own[over]:  # its own message, as it was sent
+                add_scaled(total[0], np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over])
             got[channel] = total
         private = [channel for channel in got if self._public.width(t, channel) is None]
         after = self._rounds.receive(self.state, self._gradient, got, private, t)
