@@ -180,7 +180,6 @@ class Worlds:
         self._rows = case.network.rows(mixes=case.algorithm.mixes)
         scales = [[ledger.terms.scale(t) for ledger in self._boundary.ledgers] for t in range(case.rounds)]
         self._scales = np.array(scales)  # (rounds, m)
-        self._split = dict(getattr(self._boundary.ledgers[0].terms, "split", ()))  # of channels with more or less noise
         self._weights: Any = {over: case.network.off_diagonal(over) for over in case.algorithm.mixes}
         self.responses: dict[int, tuple[str, Array] | None] = {}  # by round, once it was replayed
 
@@ -279,6 +278,6 @@ class Worlds:
         for t, (a, b) in enumerate(zip(one, other, strict=True)):
             for channel in a:
                 apart = np.linalg.norm(a[channel] - b[channel], self.case.law.norm, axis=1)
-                shift = apart / (self._scales[t] * self._split.get(channel, 1.0))
+                shift = apart / self._scales[t]
                 loss += shift**2 if self.case.law.squared else shift
         return loss
