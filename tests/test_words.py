@@ -15,8 +15,10 @@ from gossamer.experiments.pages import paired
 from gossamer.experiments.pictures import picture_problem
 from gossamer.experiments.search import Choice
 from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied
+from gossamer.experiments.tasks import gradient_of
 from gossamer.spec import Spec
 
+MUSHROOMS = Spec.of(dataset="mushrooms", l2=1e-2, graph="paper")
 LINES = Spec.of(dataset="regression", l2=1e-3, clip=1.0, graph="paper")
 EFFORT = Effort(20, 2, (0.1, 1.0), evaluations=1, tuning_rounds=5, per_round=(10, 20))
 
@@ -55,9 +57,10 @@ def test_a_published_run_counts_where_it_keeps_to_the_same_budget(published, eps
 
 def test_pages_on_images_say_which_gradient_and_how_features_were_chosen():
     pictures = Studied(picture_problem(Spec.of(dataset="mnist"), quick=False), EFFORT, [entry(OURS, 0.9)], {}, 3.0)
-    assert "'latest'" in picture_words._about(pictures)
+    assert "gradients over the newest round's records alone ('latest')" in picture_words._about(pictures)
     about = feature_words.tell_features(Studied(feature_problem("mnist", "iid"), EFFORT, [entry(OURS, 0.9)], {})).about
-    assert "'latest'" in about
+    noised = feature_problem("mnist", "iid").but(where="source", law="gaussian", epsilon="1")
+    assert f"'{gradient_of(noised)}'" in about, "as it was run"
     assert "chosen by us: pool size, ridge and the logarithm's floor by test accuracy" in about
 
 
@@ -104,7 +107,8 @@ def test_a_frontier_says_by_what_was_chosen_and_how_far_the_best_is_from_algorit
             runs = [{"diverged": False, "accuracy": [0.5, v], "optimality_gap": [1.0, 1 - v]} for v in finals]
             case = Case(method, 1.0, "Laplace on messages", by=by)
             entries.append(Entry(case, Choice(1.0 if by == "accuracy" else 2.0), runs))
-    page = frontier_words.tell_frontier(Studied(LINES, EFFORT, entries, {}))
+    page = frontier_words.tell_frontier(Studied(MUSHROOMS, EFFORT, entries, {}))
+    assert "('history') with noise on messages, over" in page.about
     assert "in the table and the first picture by accuracy, in the second by the optimality gap" in page.about
     (sentence,) = page.findings
     assert sentence.startswith("Laplace on messages, ε = 1: best is DSGD, 0.805 (θ = 0 has 0.500); less Algorithm 1")

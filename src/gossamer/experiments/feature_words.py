@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.datasets import DATASETS
 from gossamer.experiments.features import CLIP
-from gossamer.experiments.pages import Page
+from gossamer.experiments.pages import Page, say_gradient
 from gossamer.experiments.study import Entry, Studied
 from gossamer.spec.description import DELTA
 
@@ -21,9 +21,10 @@ CHOSEN = (
 
 def tell_features(studied: Studied) -> Page:
     data, effort = studied.problem.data, studied.effort
+    noised = studied.problem.but(law="gaussian", where="source", epsilon="1")
     how = (
         f"Ten learners, Network.paper(), {data.split} split, no image read twice, {_read(studied)}; gradients "
-        "of the round's own images alone ('latest'); scattering features and a linear head; "
+        f"over {say_gradient(noised)}; scattering features and a linear head; "
         f"each image's gradient clipped to ‖g‖₂ ≤ {CLIP:g} (without noise not at all), "
         f"Gaussian noise at the source; ε protects one image, at δ = {DELTA:g}. Test accuracy, mean over learners and "
         f"{effort.seeds} seeds, in brackets the least and the greatest seed; below it the images a round and λ0, "

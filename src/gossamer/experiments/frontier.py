@@ -2,8 +2,8 @@
 
 One pass over the data. At each ε and for each method and kind of noise, all that is tuned is chosen on other seeds than
 those shown, and once for each quantity: where accuracy is shown by the accuracy at the end, where the gap is shown by
-the gap. Noise on messages goes with all data so far ("history"), noise at the source
-with the newest record, as its proof asks. Rows are scaled to norm 1 in the noise's norm.
+the gap. Of which records gradients are follows from where the noise goes, as in any run. Rows are scaled to norm 1 in
+the noise's norm.
 """
 
 from __future__ import annotations

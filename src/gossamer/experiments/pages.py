@@ -14,9 +14,10 @@ import scipy
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
-from gossamer.experiments.tasks import Result
+from gossamer.experiments.tasks import Result, gradient_of
 from gossamer.files import replace_file
 from gossamer.run_record import plain
+from gossamer.spec import Spec
 from gossamer.version import __version__
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def problem_of(studied: Studied) -> dict[str, Any]:
         "draw": data.draw or "random", "graph": spec.network.graph, "l2": spec.model.l2, "clip": spec.model.clip,
         "csv": csv,
     }  # fmt: skip
+
+
+def say_gradient(spec: Spec) -> str:
+    """Of which records a run's gradients are, in words, as its description decides."""
+    latest = gradient_of(spec) == "latest"
+    return "the newest round's records alone ('latest')" if latest else "all records so far ('history')"
 
 
 def compact(run: Result, names: Sequence[str], digits: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gossamer.experiments.pages import (
     compact,
     draw_methods,
     epsilon_range,
+    say_gradient,
     say_who_diverged,
     sort_entries,
     write_epsilon,
@@ -188,7 +189,7 @@ def _about(studied: Studied) -> str:
     per_round = problem.data.per_round or DATASETS.find(problem.data.dataset or "").per_round
     return (
         f"Ten learners, {_network(studied)}, {problem.data.split} split, graph {problem.network.graph}, {per_round} "
-        f"images a learner and round, gradients of the round's own images alone ('latest'), "
+        f"images a learner and round, gradients over {say_gradient(problem)}, "
         f"{effort.steps} rounds, {effort.seeds} seed{'s' * (effort.seeds > 1)}; "
         f"{'bf16' if problem.model.bf16 else 'float32'} on {problem.model.device}. "
         f"'best': every learner's ε over the run is {write_epsilon(studied.epsilon)}, by each method's own recursion, "
