@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from gossamer.algorithms.registry import Exponents
 from gossamer.experiments.compare import PUBLISHED_NOISE
-from gossamer.experiments.study import Case, Choice, Effort, Study, least
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import Case, Effort, Study, least
 from gossamer.spec import Spec
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "compare"
@@ -43,7 +45,13 @@ def main() -> None:
                 continue
             published = PUBLISHED_NOISE if which == "published" else None
             case = Case(method, None if published else told["epsilon"], which, published)
-            now = study.task(case, Choice(entry["step"]), 0).outcome()
+            tuned = "exponents" in entry and published is None
+            chosen = Choice(
+                entry["step"],
+                exponents=Exponents(*entry["exponents"]) if tuned else None,
+                split=entry.get("split"),
+            )
+            now = study.task(case, chosen, 0).outcome()
             then = entry["runs"][0]
             apart = max(
                 float(np.max(np.abs(np.array(now[name]) / np.array(then[name]) - 1)))

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -142,9 +143,25 @@ def commands() -> dict[str, np.ndarray]:
     _command("compare", "mushrooms", *few, "--steps", "20", "--seeds", "1", "--out", "compared")
     _command("frontier", "mushrooms", *few, "--out", "traced")
     for study in ("compared", "traced"):
-        numbers = _floats(json.loads(Path(study, "results.json").read_text()))
+        numbers = _floats(_as_before(json.loads(Path(study, "results.json").read_text())))
         found[study] = np.array(list(numbers.values()))
     return found
+
+
+def _as_before(told: dict[str, Any]) -> dict[str, Any]:
+    """A study's numbers as version 0.2.0 laid them out, which tuned λ0 alone, and a frontier by the gap alone."""
+    told = dict(told)
+    if "points" in told:
+        points = [point for point in told["points"] if point["chosen_by"] == "optimality_gap"]
+        told["points"] = [{k: v for k, v in point.items() if k not in ("exponents", "split")} for point in points]
+        return told
+    told["tried"] = {
+        method: {f"{choice['step']:g}": choice["errors"] for choice in tried} for method, tried in told["tried"].items()
+    }
+    told["entries"] = [
+        {"step": entry["step"], "exponents": entry["exponents"][1:], "runs": entry["runs"]} for entry in told["entries"]
+    ]
+    return told
 
 
 def everything() -> dict[str, np.ndarray]:

@@ -154,7 +154,10 @@ def test_ctrl_c_saves_what_it_has(tmp_path):
         (["run", "mushrooms", "--epsilon", "9", "--where", "messages", "--band", "4"], "noise at the source"),
         (["run", "mushrooms", "--epsilon", "9", "--where", "source", "--draw", "random"], "use --draw once"),
         (["run", "mushrooms", "--epsilon", "9", "--gradient", "latest", "--steps", "813"], "use --steps 812 or fewer"),
-        (["run", "mushrooms", "--epsilon", "9", "--draw", "once", "--steps", "900", "--where", "messages"], "have 812 full"),
+        (
+            ["run", "mushrooms", "--epsilon", "9", "--draw", "once", "--steps", "900", "--where", "messages"],
+            "have 812 full",
+        ),
         (["run", "mushrooms", "--epsilon", "9", "--law", "laplace", "--delta", "1e-6"], "keeps its budget without δ"),
         (["run", "mushrooms", "--epsilon", "9", "--law", "gaussian", "--delta", "2"], "--delta 2: expected above 0"),
         (["run", "mushrooms", "--clip", "0"], "--clip 0: expected a finite number above 0"),

@@ -51,6 +51,14 @@ METHODS = {
         lambda: gs.dsgd(decay(0.5, 0.8)),
         [lambda: gs.dsgd(decay(0.5, 0.4)), lambda: gs.dsgd(decay(0.5, 0.8), over="R")],
     ),
+    "stochastic_subgradient_own": (
+        lambda: gs.stochastic_subgradient_own(decay(1.0, 1.0)),
+        [lambda: gs.stochastic_subgradient_own(decay(1.0, 0.2))],
+    ),
+    "subgradient_rescaling_own": (
+        lambda: gs.subgradient_rescaling_own(decay(0.3, 0.8)),
+        [lambda: gs.subgradient_rescaling_own(decay(0.3, 0.5))],
+    ),
     "dsgd_naive": (lambda: gs.dsgd(decay(0.5, 0.8), over="R", strict=False), []),
 }
 

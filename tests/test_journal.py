@@ -33,6 +33,13 @@ def test_crashes_at_any_moment_send_nothing_twice_differently(tmp_path, seed):
     assert {key[:3] for key in team.payloads} >= {(i, t, "theta") for i in range(M) for t in range(60)}
 
 
+@pytest.mark.parametrize("method", ["diadsp_own", "subgradient_rescaling_own"])
+def test_after_a_crash_a_learners_own_message_comes_back_to_it_as_it_was_sent(tmp_path, method):
+    network = gs.Network.paper_one_way()
+    found = Team(tmp_path, method, steps=40, seed=1).run(crashes=30)
+    np.testing.assert_allclose(found, simulated(method, network, steps=40), rtol=0, atol=1e-12)
+
+
 class Fresh:
     """Noise that is never the same again, as exact noise is."""
 

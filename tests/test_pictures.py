@@ -16,7 +16,8 @@ from gossamer.cli.main import app
 from gossamer.experiments import feature_words, features, picture_words, tasks
 from gossamer.experiments.pictures import compare_pictures, picture_problem
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Effort, Study, most
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import OURS, Case, Effort, Study, most
 from gossamer.privacy import epsilons
 from gossamer.spec import Spec
 from gossamer.spec.rules import dataset_of, step_of

@@ -67,7 +67,9 @@ def test_no_step_rounds_by_more_than_the_bound(method):
             also = algorithm.emit(finer, grad.astype(LONG), rows, t)
             worst = max([worst] + [float(np.abs(o.value - also[c].value).max()) for c, o in sent.items() if o.private])
             assert worst <= allowed, (i, t)
-            assert worst >= allowed / 20, "and the bound is no guess"
+            # a lone subtraction of something below the last digit rounds by that alone
+            lost = METHODS[method].noises_own and steep < size * 2.0**-45
+            assert lost or worst >= allowed / 20, "and the bound is no guess"
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6), st.floats(-8, 8), st.floats(0.01, 8))
@@ -208,7 +210,10 @@ def test_a_neighbour_breaks_no_method_through_rounding_as_it_would_without_bound
     algorithm = METHODS[method].build(0.3)
     case = Case(algorithm, NET, gs.LogisticRegression(l2=0.1), MECHANISMS[law], "history", rounds=8)
     assert (steered_losses(case) <= case.claims * (1 + 1e-9)).all()
-    assert (steered_losses(unbounded(case)) > 10 * case.claims).any(), "the attack is one"
+    if METHODS[method].noises_own:  # of its own value nothing is kept, so that there is nothing to park
+        assert (steered_losses(unbounded(case)) <= case.claims * (1 + 1e-9)).all()
+    else:
+        assert (steered_losses(unbounded(case)) > 10 * case.claims).any(), "the attack is one"
 
 
 class Two:
@@ -276,9 +281,9 @@ def test_two_worlds_of_a_party_are_told_apart_only_where_nothing_bounds_what_it_
 def records_of(case, world, seed):
     """The records that `attempts` uses for learner 0, in one of the two worlds."""
     given = levered(case, np.random.default_rng(seed))
-    rows, labels = case.to_ball(given.records[0, :, 0]).copy(), given.labels[0, :, 0].copy()
+    rows, labels = case.to_features(given.records[0, :, 0]).copy(), given.labels[0, :, 0].copy()
     if world:
-        rows[0], labels[0] = case.to_ball(given.other[[0]])[0], given.other_label[0]
+        rows[0], labels[0] = case.to_features(given.other[[0]])[0], given.other_label[0]
     return rows, labels
 
 

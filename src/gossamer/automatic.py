@@ -127,7 +127,14 @@ def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Set
         return Noise(scales, privacy.law, at_source, privacy.epsilon is not None, terms[0].releases, terms[0].factor)
     if isinstance(privacy, SimulatedNoise):
         each = [np.broadcast_to(np.ravel(privacy.scale(int(k))), learners) for k in t[:, 0]]
-        return Noise(np.array(each), privacy.law, privacy.where == "source", False, privacy.releases or Releases())
+        return Noise(
+            np.array(each),
+            privacy.law,
+            privacy.where == "source",
+            False,
+            privacy.releases or Releases(),
+            privacy.factor,
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from gossamer.arrays import Kind, kind_of
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Matrix = Literal["R", "C", "W", "D"]
+Matrix = Literal["R", "C", "W", "D", "I+R", "I+W", "I+D"]  # with I+: a learner's own message comes to it as well
 
 
 class Rows(NamedTuple):

@@ -9,6 +9,7 @@ from gossamer.algorithms.registry import METHODS, Method, find_method, method
 
 if TYPE_CHECKING:
     from gossamer.algorithms.diadsp import diadsp as diadsp
+    from gossamer.algorithms.diadsp import diadsp_own as diadsp_own
     from gossamer.algorithms.dsgd import dsgd as dsgd
     from gossamer.algorithms.dsgd import dsgd_naive as dsgd_naive
     from gossamer.algorithms.ldol import ldol as ldol
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from gossamer.algorithms.push_pull import push_pull as push_pull
     from gossamer.algorithms.robust_push_pull import robust_push_pull as robust_push_pull
     from gossamer.algorithms.stochastic_subgradient import stochastic_subgradient as stochastic_subgradient
+    from gossamer.algorithms.stochastic_subgradient import stochastic_subgradient_own as stochastic_subgradient_own
     from gossamer.algorithms.subgradient_rescaling import subgradient_rescaling as subgradient_rescaling
+    from gossamer.algorithms.subgradient_rescaling import subgradient_rescaling_own as subgradient_rescaling_own
     from gossamer.algorithms.tailored_gradient_tracking import tailored_gradient_tracking as tailored_gradient_tracking
     from gossamer.algorithms.wang_basar import wang_basar as wang_basar
 

@@ -57,7 +57,8 @@ class Emit(Protocol[State_contra]):
 class Step(Protocol[State]):
     """The state of round t + 1, from round t's state, gradient and messages.
 
-    got[channel] = Σ_{j≠i} W_ij · received_j: what learner i kept of its own value is not in it. Row i of the new state
+    got[channel] = Σ_{j≠i} W_ij · received_j: what learner i kept of its own value is not in it, unless the channel goes
+    over "I+W", where its own noisy message comes back to it with the weight 1 + W_ii. Row i of the new state
     is computed from row i of the arguments, since a party runs a block of one. The old state must not be written to.
     Arrays may be torch tensors, and where rounding is bounded they are stand-ins: only +, −, ×, ÷ by public numbers and
     `x.clip(low, high)` are understood by all.
@@ -83,7 +84,8 @@ class Algorithm(Generic[State]):
     noise       the noise scales it is meant to run with, if it was given any
     broken      the sentences in which a noise schedule breaks the method's assumptions; empty: none broken
     strict      whether a broken assumption is refused, or run and noted
-    mixes       the matrices whose links it sends over
+    mixes       the matrices whose links it sends over; "I+W" where a learner's own term carries the noise that it
+                sends, as some papers have it: got["…"] then contains (1+W_ii) times its own message
     dynamics    how differences between neighbouring runs of one learner travel: what privacy is accounted from.
                 Called with the learner's rows and its own weights [z_{i,t}]_i over the rounds; None: no claim is made
     weights     Σ w_i f_i is what it minimises without noise, w a function of the Perron vector u; None: w = 1

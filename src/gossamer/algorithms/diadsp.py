@@ -11,7 +11,13 @@ learners' mean gradient is minus that sum over m. As a learner's own term carrie
 
     E‖∇F(θ_∞)‖² = 2 n d² Σ_i W_ii² / (m² (1 − q²))
 
-and where it does, as in the original, 2 n d² / (m (1 − q²)).
+and where it does, as in the original (`diadsp_own`), 2 n d² / (m (1 − q²)): θ⁺ = (I+W)(θ + ϑ) − α y, and y likewise.
+
+That releases nothing more, and costs less. Budgets compare the densities of messages given all earlier messages
+(docs/privacy.md), and what is made of those is the same in both worlds: of a difference nothing is kept from round to
+round. With a = 0 where the learner's own term is its message, and a = 1+W_ii where it is not,
+
+    δθ⁺ ≤ |a| δθ + α (δw + G),   δw⁺ ≤ |a| δw + |a − 1| G,   y = w + g
 
 The source was not available to us: equations from memory, checked by simulation.
 """
@@ -25,9 +31,11 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds
-from gossamer.types import Array, Dynamics, Out, Rows
+from gossamer.types import Array, Dynamics, Matrix, Out, Rows
+
+ALSO = ((0.0, 0.0, 0.99), (0.0, 0.0, 0.9995))  # other q
 
 
 class State(NamedTuple):
@@ -35,27 +43,46 @@ class State(NamedTuple):
     w: Array  # (k, n) direction without the newest gradient
 
 
-@method(label="DiaDSP", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998, order=2)
-def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
-    """DiaDSP with a constant step, decay(α, 0), and, where given, noise scales geometric(d, q)."""
+@method(
+    label="DiaDSP",
+    source="M",
+    step_exponent=0.0,
+    noise_exponent=0.0,
+    noise_ratio=0.998,
+    also=ALSO,
+    splits=SPLITS,
+    order=2,
+)
+def diadsp(
+    step: Schedule, noise: Schedule | None = None, *, own: bool = False, strict: bool = True
+) -> Algorithm[State]:
+    """DiaDSP with a constant step, decay(α, 0), and, where given, noise scales geometric(d, q).
+
+    own=True noises a learner's own term as well.
+    """
+    over: Matrix = "I+W" if own else "W"
+
+    def mixed(value: Array, came: Array, rows: Rows) -> Array:
+        """All that came, its own message among it; or what came, and the learner's own value as it is."""
+        return came if own else (1 + rows.W_ii) * value + came
 
     def init(rows: Rows, theta0: Array) -> State:
         return State(theta0, 0 * theta0)
 
     def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
-        return {"theta": Out(x.theta, over="W", private=True), "y": Out(x.w + grad, over="W", private=True)}
+        return {"theta": Out(x.theta, over=over, private=True), "y": Out(x.w + grad, over=over, private=True)}
 
     def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
         y = x.w + grad
-        theta = (1 + rows.W_ii) * x.theta + got["theta"] - step(t) * y
-        return State(theta, (1 + rows.W_ii) * y + got["y"] - grad)
+        theta = mixed(x.theta, got["theta"], rows) - step(t) * y
+        return State(theta, mixed(y, got["y"], rows) - grad)
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
         """As for Push–Pull, with W on both sides."""
-        W_ii, alpha = rows.W_ii.item(), over_rounds(step, len(z))
+        a, alpha = 0.0 if own else 1 + rows.W_ii.item(), over_rounds(step, len(z))
         A, b = np.zeros((len(z), 3, 3)), np.ones((len(z), 3))
-        A[:, 0, 0], A[:, 0, 1], A[:, 1, 1], A[:, 2, 1] = abs(1 + W_ii), alpha, abs(1 + W_ii), 1
-        b[:, 0], b[:, 1] = alpha, abs(W_ii)
+        A[:, 0, 0], A[:, 0, 1], A[:, 1, 1], A[:, 2, 1] = abs(a), alpha, abs(a), 1
+        b[:, 0], b[:, 1] = alpha, 1 if own else abs(rows.W_ii.item())
         return Dynamics(A, b, None, point=0, channels={"theta": 0, "y": 2}, after=frozenset({"y"}))
 
     def broken(given: Schedule | None) -> list[str]:
@@ -65,6 +92,15 @@ def diadsp(step: Schedule, noise: Schedule | None = None, *, strict: bool = True
         return sentences
 
     return Algorithm(
-        "diadsp", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("W",), dynamics=dynamics,
-        parameters=parameters_of(step, noise),
+        "diadsp_own" if own else "diadsp", init, emit, advance, noise=noise, broken=broken, strict=strict,
+        mixes=(over,), dynamics=dynamics, parameters=parameters_of(step, noise),
     )  # fmt: skip
+
+
+@method(
+    label="DiaDSP, own term noised as published", source="M", step_exponent=0.0, noise_exponent=0.0, noise_ratio=0.998,
+    also=ALSO, splits=SPLITS, noises_own=True, order=2,
+)  # fmt: skip
+def diadsp_own(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
+    """DiaDSP with noise on a learner's own term as well, as its paper has it."""
+    return diadsp(step, noise, own=True, strict=strict)

@@ -29,7 +29,7 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, order=9)
+@method(label="DSGD", source="V", step_exponent=0.6, noise_exponent=0.55, also=((0.75, 0.55), (0.75, 0.7)), order=9)
 def dsgd(
     step: Schedule, noise: Schedule | None = None, *, over: Literal["W", "R"] = "W", strict: bool = True
 ) -> Algorithm[State]:

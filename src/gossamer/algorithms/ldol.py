@@ -31,7 +31,7 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, order=6)
+@method(label="LDOL", source="M", step_exponent=0.75, noise_exponent=0.0, also=((0.9, 0.0), (0.75, 0.25)), order=6)
 def ldol(
     step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, box: float = math.inf, strict: bool = True
 ) -> Algorithm[State]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -32,7 +32,15 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Algorithm 1", source="V", step_exponent=0.6, noise_exponent=0.55, order=0)
+@method(
+    label="Algorithm 1",
+    source="V",
+    step_exponent=0.6,
+    noise_exponent=0.55,
+    also=((0.75, 0.55), (0.75, 0.7)),
+    splits=SPLITS,
+    order=0,
+)
 def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Algorithm 1 with step sizes `step` and, where given, noise scales `noise` (one schedule for both s and θ).
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -33,7 +33,15 @@ class State(NamedTuple):
     w: Array  # (k, n) tracker without the newest gradient
 
 
-@method(label="Push–Pull", source="V", step_exponent=0.6, noise_exponent=0.55, order=1)
+@method(
+    label="Push–Pull",
+    source="V",
+    step_exponent=0.6,
+    noise_exponent=0.55,
+    also=((0.75, 0.55), (0.75, 0.7)),
+    splits=SPLITS,
+    order=1,
+)
 def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Push–Pull with step sizes `step` and, where given, noise scales `noise` (one schedule for both θ and y)."""
 

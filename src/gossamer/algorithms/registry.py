@@ -1,7 +1,9 @@
-"""Methods by name: how each is built from a step size λ0, and how its noise goes with time.
+"""Methods by name: how each is built from a step size λ0, and how its steps and its noise may go with time.
 
-Exponents are fixed by each paper's own constraints, so that tuning has one number, λ0, for every method. Noise that a
-method's links fade by themselves (γ_t) stays constant; DiaDSP's falls geometrically; the others' as in Algorithm 1.
+Exponents lie within each paper's own constraints: those a method is usually run with, and a few others (`also`) that
+studies try as well. Noise that a method's links fade by themselves (γ_t) may stay constant; DiaDSP's falls
+geometrically; the others' as in Algorithm 1. A method that noises two values may have more noise on the one and less on
+the other (`splits`).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from gossamer.algorithms.base import AUTO, Algorithm
 from gossamer.errors import BadValue
@@ -19,6 +21,15 @@ from gossamer.schedules import Schedule, decay
 
 Factory = TypeVar("Factory", bound=Callable[..., Algorithm[Any]])
 LAST = 1000  # a new method comes after those of the paper
+SPLITS = (0.5, 2.0)  # of a method with two noised channels: the first one's noise, in units of the second one's
+
+
+class Exponents(NamedTuple):
+    """How steps and noise go with time: λ0/(t+1)^v, and ν0 q^t/(t+1)^ς."""
+
+    step: float  # v
+    noise: float  # ς
+    ratio: float = 1.0  # q
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,9 @@ class Method:
     step_exponent: float  # v: steps fall as (t+1)^-v
     noise_exponent: float  # ς: noise falls as (t+1)^-ς
     noise_ratio: float = 1.0  # and by this factor from round to round
+    also: tuple[tuple[float, ...], ...] = ()  # other (v, ς) or (v, ς, q) within the paper's constraints
+    splits: tuple[float, ...] = ()  # what studies try beside equal noise on both channels
+    noises_own: bool = False  # whether a learner's own term carries the noise that it sends, as published
     compared: bool = True  # whether comparisons have it unless they are told otherwise
     order: int = LAST  # its place in tables
     own_name: str | None = None  # where it is not the factory's
@@ -48,6 +62,12 @@ class Method:
         more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
         return replace(made, **{name: value for name, value in more.items() if name not in taken})
+
+    @property
+    def exponents(self) -> tuple[Exponents, ...]:
+        """All that studies try, the usual ones first."""
+        usual = Exponents(self.step_exponent, self.noise_exponent, self.noise_ratio)
+        return (usual, *(Exponents(*other) for other in self.also))
 
     @property
     def code(self) -> str:
@@ -71,14 +91,22 @@ def find_method(name: str) -> Method:
     return METHODS.find(name)
 
 
-def method(**about: Any) -> Callable[[Factory], Factory]:
+class Makes(Protocol):
+    """A function that makes an algorithm, with a step schedule, or one that a run finds by rule."""
+
+    def __call__(
+        self, step: Schedule | Literal["auto"], noise: Schedule | None = None, *, strict: bool = True, **more: Any
+    ) -> Algorithm[Any]: ...
+
+
+def method(**about: Any) -> Callable[[Factory], Makes]:
     """Declares a function that makes an algorithm: it can then be named in runs, comparisons and parties' files.
 
     With step="auto" it gives an algorithm whose steps a run finds by rule.
     """
     declare = METHODS.decorator(Method)
 
-    def decorate(factory: Factory) -> Factory:
+    def decorate(factory: Factory) -> Makes:
         @functools.wraps(factory)
         def made(step: Schedule | str, *given: Any, **more: Any) -> Algorithm[Any]:
             if not isinstance(step, str):
@@ -87,9 +115,8 @@ def method(**about: Any) -> Callable[[Factory], Factory]:
                 raise BadValue("step", step, "expected a schedule such as decay(1.0, 0.6), or 'auto'")
             return automatic(lambda first: factory(decay(first, entry.step_exponent), *given, **more))
 
-        declared: Any = declare(**about)(made)
-        entry = METHODS.of(declared)
-        return cast(Factory, declared)
+        entry = METHODS.of(declare(**about)(made))
+        return cast(Makes, made)
 
     return decorate
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -29,7 +29,15 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="Robust Push–Pull", source="V", step_exponent=0.0, noise_exponent=0.0, order=7)
+@method(
+    label="Robust Push–Pull",
+    source="V",
+    step_exponent=0.0,
+    noise_exponent=0.0,
+    also=((0.0, 0.25), (0.0, 0.5)),
+    splits=SPLITS,
+    order=7,
+)
 def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[State]:
     """Robust Push–Pull with a constant step, decay(α, 0), and, where given, noise scales `noise` for both s and θ."""
 

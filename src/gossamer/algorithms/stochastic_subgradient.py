@@ -8,6 +8,12 @@ Gradients are taken at the mixed point b. α_t ~ 1/t for strongly convex losses,
 box |θ_k| ≤ `box`, which moves no two points apart in any norm (a ball would, in L1); without `box` it does nothing.
 As the gradient of round t enters the θ that is sent in round t, a learner keeps b.
 
+**As published** a learner's own term carries its noise, too, b = (I+D)(θ + ϑ): `stochastic_subgradient_own`. That
+releases nothing more, and costs less. Budgets compare the densities of messages given all earlier messages
+(docs/privacy.md); b is then made of messages alone, so that it is the same in both worlds, and so is the point where
+gradients are taken. A message differs by α_t G_t and nothing else: that is the paper's Δ_t, which does not hold
+where the own term is kept as it is. Where each gradient is of its round's records alone, one message pays for a record.
+
 Its own noise is drawn for a constant budget in each round: at a horizon T the whole budget is a sum over T rounds,
 and there is none for ever.
 
@@ -26,7 +32,9 @@ from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
-from gossamer.types import Array, Dynamics, Out, Rows
+from gossamer.types import Array, Dynamics, Matrix, Out, Rows
+
+ALSO = ((0.75, 0.75), (1.0, 1.0))  # the paper's noise falls as its step does
 
 
 class State(NamedTuple):
@@ -34,11 +42,16 @@ class State(NamedTuple):
     b: Array  # (k, n) mixed parameters, where the next gradient is taken
 
 
-@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, order=4)
+@method(label="Subgradient (Zhu et al.)", source="S", step_exponent=0.5, noise_exponent=0.5, also=ALSO, order=4)
 def stochastic_subgradient(
-    step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
+    step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, own: bool = False, strict: bool = True
 ) -> Algorithm[State]:
-    """Zhu et al.'s method with step sizes `step`, projected onto |θ_k| ≤ `box`."""
+    """Zhu et al.'s method with step sizes `step`, on |θ_k| ≤ `box`; own=True noises a learner's own term as well."""
+    over: Matrix = "I+D" if own else "D"
+
+    def mixed(value: Array, came: Array, rows: Rows) -> Array:
+        """All that came, its own message among it; or what came, and the learner's own value as it is."""
+        return came if own else (1 + rows.D_ii) * value + came
 
     def moved(x: State, grad: Array, t: int) -> Array:
         theta: Array = (x.b - step(t) * grad).clip(-box, box)
@@ -48,18 +61,18 @@ def stochastic_subgradient(
         return State(theta0, theta0)
 
     def emit(x: State, grad: Array, rows: Rows, t: int) -> dict[str, Out]:
-        return {"theta": Out(moved(x, grad, t), over="D", private=True)}
+        return {"theta": Out(moved(x, grad, t), over=over, private=True)}
 
     def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
         theta = moved(x, grad, t)
-        return State(theta, (1 + rows.D_ii) * theta + got["theta"])
+        return State(theta, mixed(theta, got["theta"], rows))
 
     def dynamics(rows: Rows, z: Array) -> Dynamics:
-        """δθ ≤ δb + α_t G, sent in the same round;  δb⁺ ≤ |1+D_ii| (δb + α_t G)."""
-        own, alpha = abs(1 + rows.D_ii.item()), over_rounds(step, len(z))
+        """δθ ≤ δb + α_t G, sent in the same round;  δb⁺ ≤ a (δb + α_t G), a = |1+D_ii|; with the own term noised 0."""
+        a, alpha = 0.0 if own else abs(1 + rows.D_ii.item()), over_rounds(step, len(z))
         A, b = np.zeros((len(z), 2, 2)), np.empty((len(z), 2))
-        A[:, 0, 0], A[:, 1, 0] = own, 1
-        b[:, 0], b[:, 1] = own * alpha, alpha
+        A[:, 0, 0], A[:, 1, 0] = a, 1
+        b[:, 0], b[:, 1] = a * alpha, alpha
         return Dynamics(A, b, power_of(step), point=0, channels={"theta": 1}, after=frozenset({"theta"}))
 
     def broken(given: Schedule | None) -> list[str]:
@@ -67,6 +80,17 @@ def stochastic_subgradient(
         return sentences + noise_above(given, -1e-9, "noise must not grow")
 
     return Algorithm(
-        "stochastic_subgradient", init, emit, advance, point=lambda x: x.b, noise=noise, broken=broken,
-        strict=strict, mixes=("D",), dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
+        f"stochastic_subgradient{'_own' * own}", init, emit, advance, point=lambda x: x.b, noise=noise, broken=broken,
+        strict=strict, mixes=(over,), dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
     )  # fmt: skip
+
+
+@method(
+    label="Subgradient (Zhu et al.), own term noised as published", source="S", step_exponent=0.5, noise_exponent=0.5,
+    also=ALSO, noises_own=True, order=4,
+)  # fmt: skip
+def stochastic_subgradient_own(
+    step: Schedule, noise: Schedule | None = None, *, box: float = math.inf, strict: bool = True
+) -> Algorithm[State]:
+    """Zhu et al.'s method with noise on a learner's own term as well, as its paper has it."""
+    return stochastic_subgradient(step, noise, box=box, own=True, strict=strict)

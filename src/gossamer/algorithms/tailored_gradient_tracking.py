@@ -19,7 +19,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -32,7 +32,15 @@ class State(NamedTuple):
     theta: Array  # (k, n) parameters
 
 
-@method(label="Tailored tracking", source="S/M", step_exponent=0.98, noise_exponent=0.0, order=3)
+@method(
+    label="Tailored tracking",
+    source="S/M",
+    step_exponent=0.98,
+    noise_exponent=0.0,
+    also=((1.0, 0.0), (0.98, 0.25)),
+    splits=SPLITS,
+    order=3,
+)
 def tailored_gradient_tracking(
     step: Schedule,
     noise: Schedule | None = None,

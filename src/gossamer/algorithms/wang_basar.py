@@ -21,7 +21,7 @@ import numpy as np
 
 from gossamer.algorithms.assumptions import fading_links_within
 from gossamer.algorithms.base import Algorithm, parameters_of
-from gossamer.algorithms.registry import method
+from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -34,7 +34,15 @@ class State(NamedTuple):
     z: Array  # (k, m) left-eigenvector estimate; row i starts at e_i
 
 
-@method(label="Wang–Başar", source="M/S", step_exponent=0.7, noise_exponent=0.0, order=8)
+@method(
+    label="Wang–Başar",
+    source="M/S",
+    step_exponent=0.7,
+    noise_exponent=0.0,
+    also=((0.85, 0.0), (0.7, 0.25)),
+    splits=SPLITS,
+    order=8,
+)
 def wang_basar(
     step: Schedule, noise: Schedule | None = None, *, weaken: Decay = WEAKEN, strict: bool = True
 ) -> Algorithm[State]:

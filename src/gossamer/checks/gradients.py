@@ -104,7 +104,7 @@ def _slope(case: Case, given: Given) -> Array:
     """Along a record's own features, where a linear model moves fastest; minus what rounding alone explains."""
     rows, labels, other, _, theta = given
     bound = case.terms[0].bound
-    step = 1e-2 * np.repeat(case.to_ball(other), case.model.outputs, axis=1)
+    step = 1e-2 * np.repeat(case.to_features(other), case.model.outputs, axis=1)
     rows = np.where(np.arange(len(rows))[:, None, None] % 2, other[:, None], rows)
     theta = theta / np.maximum(np.abs(theta).max(axis=1, keepdims=True), 1.0)
     moved = _norm(case, _gradient(case, rows, labels, theta + step) - _gradient(case, rows, labels, theta))

@@ -34,7 +34,7 @@ def attempts(case: Case, seed: int = 0) -> Iterator[Replayed]:
     yield worlds.replay(given, first)
     if case.rounds <= PARKED + 2:
         return
-    own = [getattr(rows, f"{over}_ii") for over in case.algorithm.mixes]
+    own = [getattr(rows, f"{over.removeprefix('I+')}_ii") for over in case.algorithm.mixes]
     whole = np.ones((case.learners, case.size))
     response = worlds.responses[PARKED]
     weak = whole if response is None else response[1]

@@ -26,11 +26,11 @@ def travel_findings(algorithm: Algorithm[Any], net: Network) -> Iterator[Finding
 
 
 def received(out: dict[str, Out], net: Network) -> dict[str, Array]:
-    """got_i = Σ_{j≠i} W_ij sent_j, written out."""
+    """got_i = Σ_{j≠i} W_ij sent_j, written out; with the learner's own message where that comes to it as well."""
     got = {}
     for channel, sent in out.items():
-        weights = np.array(dense(getattr(net, sent.over)))
-        np.fill_diagonal(weights, 0.0)
+        weights = np.array(dense(getattr(net, sent.over.removeprefix("I+"))))
+        np.fill_diagonal(weights, 1 + np.diag(weights) if sent.over.startswith("I+") else 0.0)
         got[channel] = weights @ sent.value
     return got
 

@@ -38,7 +38,9 @@ FEATURES = 3
 class Case:
     """What is audited: a method on a network, a model, a mechanism, and how gradients are taken.
 
-    `bind` makes the boundary; a planted defect puts another in its place.
+    `bind` makes the boundary; a planted defect puts another in its place. `bounds` are of the records, where they are
+    not those of the unit ball. An adversary thinks in FEATURES coordinates; where Laplace noise meets records that are
+    longer in ‖·‖₁ than in any coordinate, each of these stands for several, which all have the same value.
     """
 
     algorithm: Algorithm[Any]
@@ -49,6 +51,7 @@ class Case:
     rounds: int = 12
     per_round: int = 1
     bind: Callable[[Mechanism, Setting], PrivateBoundary] = lambda mechanism, setting: mechanism.bind(setting)
+    bounds: FeatureBounds | None = None
 
     @property
     def learners(self) -> int:
@@ -68,9 +71,10 @@ class Case:
         m, count = self.learners, self.rounds * self.per_round
         rng = np.random.default_rng(0)
         table = dense_table(
-            self.to_ball(rng.normal(size=(m * count, FEATURES))), np.arange(float(m * count)) % max(self.classes, 2)
+            self.to_features(rng.normal(size=(m * count, FEATURES))), np.arange(float(m * count)) % max(self.classes, 2)
         )
-        table = replace(table, bounds=FeatureBounds(FEATURES ** (1 - 1 / self.law.norm), 1.0, 1.0))
+        unit_ball = FeatureBounds(FEATURES ** (1 - 1 / self.law.norm), 1.0, 1.0)
+        table = replace(table, bounds=self.bounds or unit_ball)
         return OnePass(table, list(np.arange(m * count).reshape(m, count)), self.per_round)
 
     @property
@@ -96,17 +100,30 @@ class Case:
     def batch(self, rows: Array, labels: Array) -> Batch:
         """(m, N, FEATURES) of vectors and their (m, N) labels as records of one round, within the declared bounds."""
         m, N = labels.shape
-        return Batch(self.to_ball(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
+        return Batch(self.to_features(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
 
     def memory(self) -> Any:
         room = np.full(self.learners, self.rounds * self.per_round, dtype=np.int64)
         return self.model.memory(self.stream.table, self.gradient, room)
 
-    def to_ball(self, vectors: Array) -> Array:
+    @property
+    def copies(self) -> int:
+        """How many of a record's coordinates each of the adversary's stands for."""
+        return 1 if self.bounds is None or self.law.norm == 2 else max(1, round(self.bounds.l1 / self.bounds.most))
+
+    def to_features(self, vectors: Array) -> Array:
         """Any vectors to features within the declared bounds."""
         norm = np.linalg.norm(vectors, self.law.norm, axis=-1, keepdims=True)
         scaled: Array = vectors / np.maximum(norm, 1.0)
-        return scaled
+        if self.bounds is None:
+            return scaled
+        longest = self.bounds.l2 if self.law.norm == 2 else min(self.bounds.l1 / self.copies, self.bounds.most)
+        return longest * np.repeat(scaled, self.copies, axis=-1)
+
+    def to_parameters(self, values: Array) -> Array:
+        """(…, size) of the adversary's points or messages to those of the model, coordinate by coordinate."""
+        by_feature = values.reshape(*values.shape[:-1], FEATURES, -1)
+        return np.repeat(by_feature, self.copies, axis=-2).reshape(*values.shape[:-1], -1)
 
 
 class Candidate(NamedTuple):
@@ -173,6 +190,9 @@ class Worlds:
         they would be next if nothing came.
         """
         case, algorithm = self.case, self.case.algorithm
+        if case.copies > 1:
+            points, messages = case.to_parameters(given.targets), case.to_parameters(given.messages)
+            given = given._replace(targets=points, messages=messages)
         first: Any = _Watched(self._boundary, None)
         second: Any = _Watched(self._boundary, first)
         worlds = [

@@ -132,7 +132,7 @@ def frontier(
     methods: str | None = Methods,
     jobs: int | None = Jobs,
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
-    full: bool = typer.Option(False, "--full", help="Eleven budgets and five seeds: an hour or more on two cores."),
+    full: bool = typer.Option(False, "--full", help="Eleven budgets and ten seeds: some hours on two cores."),
     out: Path = typer.Option(Path("gossamer-frontier"), help="Folder; what is there already is not run again."),
 ) -> None:
     """Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.

@@ -7,14 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import scipy
 
+from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
-from gossamer.experiments.tasks import Result
+from gossamer.experiments.tasks import Result, gradient_of
 from gossamer.files import replace_file
 from gossamer.run_record import plain
+from gossamer.spec import Spec
 from gossamer.version import __version__
 
 if TYPE_CHECKING:
@@ -67,6 +70,12 @@ def problem_of(studied: Studied) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def say_gradient(spec: Spec) -> str:
+    """Of which records a run's gradients are, in words, as its description decides."""
+    latest = gradient_of(spec) == "latest"
+    return "the newest round's records alone ('latest')" if latest else "all records so far ('history')"
+
+
 def compact(run: Result, names: Sequence[str], digits: int) -> dict[str, Any]:
     """What a reader needs of a run, to so many digits."""
     kept: dict[str, Any] = {name: run[name] for name in ("seed", "diverged", "why") if name in run}
@@ -86,6 +95,40 @@ def spread(values: Sequence[float], *, quantiles: tuple[float, float]) -> str:
         return "diverged"
     low, high = np.quantile(values, quantiles)
     return f"{np.mean(values):.3g} ({low:.3g}–{high:.3g})"
+
+
+class Difference(NamedTuple):
+    """A mean of differences, seed by seed, with its 95 % interval by Student's t."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3g} ({self.low:+.3g} to {self.high:+.3g})"
+
+
+def paired(entry: Entry, other: Entry, name: str) -> Difference | None:
+    """How much more of a quantity one has than the other at the end of the same seeds; None where that says nothing.
+
+    Runs of one seed read the same records in the same order and, where they send on channels of the same name, draw
+    the same noise but for its scale. So differences vary less than the quantities.
+    """
+    apart = np.array(entry.final(name)) - np.array(other.final(name))
+    if len(apart) < 2 or not np.isfinite(apart).all():
+        return None
+    half = float(scipy.special.stdtrit(len(apart) - 1, 0.975) * apart.std(ddof=1) / math.sqrt(len(apart)))
+    mean = float(apart.mean())
+    return Difference(mean, mean - half, mean + half)
+
+
+def write_choice(entry: Entry) -> list[str]:
+    """λ0, the exponents and the split, as a table has them."""
+    v, power, ratio = entry.exponents
+    falls = f"{power:g}" if ratio == 1 else f"{power:g}, q {ratio:g}"
+    noise = falls if entry.case.published is None else "as published"
+    split = "–" if not find_method(entry.method).splits else f"{entry.choice.split or 1:g}"
+    return [f"{entry.step:.3g}", f"{v:g}", noise, split]
 
 
 def write_epsilon(value: float) -> str:

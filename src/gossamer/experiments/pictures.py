@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from gossamer.experiments.compare import BOTH, PUBLISHED, published_epsilon
 from gossamer.experiments.runs import Runs
-from gossamer.experiments.study import OURS, Case, Choice, Effort, Studied, Study, most
+from gossamer.experiments.search import Choice
+from gossamer.experiments.study import OURS, Case, Effort, Studied, Study, most
 from gossamer.spec import Spec
 
 PAPERS_METHODS = (

@@ -8,9 +8,22 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Protocol
 
-from gossamer.experiments.tasks import Result, Task
+from gossamer.experiments.tasks import Result
 from gossamer.files import replace_file
+
+
+class Job(Protocol):
+    """Plain values, whose key is of all that decides the outcome."""
+
+    def key(self) -> str: ...
+    def outcome(self) -> Result: ...
+    def __hash__(self) -> int: ...
+
+
+def _outcome(job: Job) -> Result:
+    return job.outcome()
 
 
 class Runs:
@@ -24,7 +37,7 @@ class Runs:
         self._progress = progress or (lambda done, of: None)
         self.made = 0  # how many were not kept from before
 
-    def __call__(self, tasks: Iterable[Task]) -> list[Result]:
+    def __call__(self, tasks: Iterable[Job]) -> list[Result]:
         tasks = list(tasks)
         results = {task: self._kept(task) for task in dict.fromkeys(tasks)}
         missing = [task for task, result in results.items() if result is None]
@@ -36,7 +49,7 @@ class Runs:
             self._progress(done, len(results))
         return [result for task in tasks if (result := results[task]) is not None]
 
-    def _new(self, tasks: list[Task]) -> Iterable[tuple[Task, Result]]:
+    def _new(self, tasks: list[Job]) -> Iterable[tuple[Job, Result]]:
         if not tasks:
             return
         if self._jobs == 1:
@@ -48,7 +61,7 @@ class Runs:
         os.environ.update(dict.fromkeys(before, "1"))
         try:
             with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(Task.outcome, task): task for task in tasks}
+                waiting = {pool.submit(_outcome, task): task for task in tasks}
                 try:
                     for future in as_completed(waiting):
                         yield waiting[future], self._keep(waiting[future], future.result())
@@ -59,14 +72,14 @@ class Runs:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
-    def _kept(self, task: Task) -> Result | None:
+    def _kept(self, task: Job) -> Result | None:
         try:
             kept = json.loads((self._folder / f"{task.key()}.json").read_text())
             return dict(kept["result"]) if kept["key"] == task.key() else None
         except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: run it
             return None
 
-    def _keep(self, task: Task, result: Result) -> Result:
+    def _keep(self, task: Job, result: Result) -> Result:
         replace_file(self._folder / f"{task.key()}.json", json.dumps({"key": task.key(), "result": result}).encode())
         self.made += 1
         return result

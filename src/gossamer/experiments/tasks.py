@@ -20,17 +20,18 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms import find_method
+from gossamer.algorithms.base import AUTO
 from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
 from gossamer.models.registry import MODELS
-from gossamer.privacy import Mechanism, Releases, Terms, epsilons, simulated
+from gossamer.privacy import Mechanism, Setting, SimulatedNoise, Terms, epsilons, simulated
 from gossamer.registry import digest_source
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, setting_of
 from gossamer.simulate import simulate
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
-from gossamer.spec.description import Length, Method
+from gossamer.spec.description import Length, Method, Privacy
 from gossamer.spec.languages import step_schedule
 from gossamer.spec.rules import dataset_of, decide_noise, delta_of
 from gossamer.version import __version__
@@ -45,18 +46,22 @@ class Task:
     published    the first scale of the paper's own noise, ν0/(t+1)^(0.5 + 0.01 i), in place of a budget
     rounds       how many are run, where fewer than ε is spent over
     evaluations  how often the learners are looked at
+    noise        (ς, q), how noise for a budget on messages goes with time; None: as the method is usually run
+    split        how many times the second channel's noise the first one gets; None: the same on both
     """
 
     spec: Spec
     published: float | None = None
     rounds: int | None = None
     evaluations: int = 40
+    noise: tuple[float, float] | None = None
+    split: float | None = None
 
     def key(self) -> str:
         """Of all that decides the outcome: the description, what the files it names hold, and the method's source."""
         method = find_method(self.spec.algorithm.algorithm)
         about: dict[str, Any] = {"version": __version__, "code": method.code}
-        about |= {"noise": [method.noise_exponent, method.noise_ratio], **asdict(self)}
+        about |= {"usual": method.exponents[0], **asdict(self)}
         if self.spec.private:
             spent = float(self.spec.privacy.epsilon or "nan")
             about |= {"epsilon": f"{spent:.9g}"}  # another machine may find another last digit
@@ -68,19 +73,24 @@ class Task:
         """The errors on the way, and what the noise would cost each learner; a run that diverges says so."""
         spec = self.spec.but(strict=False)  # published settings break assumptions; the methods' own do not
         stream, model, network = data_of(spec)
-        step = step_schedule(spec.algorithm.step or "").initial
+        auto = spec.algorithm.step == AUTO
+        step = None if auto else step_schedule(spec.algorithm.step or "").initial
         said: Result = {"method": spec.algorithm.algorithm, "step": step, "seed": spec.length.seed, "diverged": False}
         steps = spec.length.steps or int(full_rounds(stream))
         said |= {"steps": steps, "read": float(stream.room(steps).sum() / len(stream.table))}
         noise = None
         if self.published is not None or spec.private:
             try:
-                terms = terms_of(replace(self, rounds=None, evaluations=1, spec=spec.but(seed=0, device="cpu")), steps)
+                terms = self.terms(steps)
             except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
-            scale = Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
-            noise = simulated(scale, spec.length.seed, terms[0].law, terms[0].where, _releases(terms))
-            said |= {"noise": [t.initial for t in terms], "epsilon": epsilons(terms, steps, delta_of(spec))}
+            noise = seeded_like(terms, spec.length.seed)
+            said |= {
+                "noise": [t.initial for t in terms],
+                "epsilon": epsilons(
+                    terms, steps, terms[0].law.needs_delta * delta_of(decide_noise(spec, dataset_of(spec)))
+                ),
+            }
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
         try:
@@ -91,6 +101,7 @@ class Task:
             )  # fmt: skip
         except Diverged as error:
             return said | {"diverged": True, "why": str(error)}
+        said |= {"step": float(run.config["algorithm"]["step"].split("=")[1].split(",")[0])} if auto else {}
         names = [name for name in run.history.dtype.names or () if name != "t" and not name.startswith("learners_")]
         said |= {name: run.history[name].tolist() for name in names}
         said |= {f"learners_{name}": run.learners[name].tolist() for name in names}
@@ -100,6 +111,23 @@ class Task:
             )
         finite = all(math.isfinite(v) for v in said["accuracy"] + said["consensus_error"])
         return said | {"t": run.history.t.tolist(), "notes": list(run.notes), "diverged": not finite}
+
+    def terms(self, steps: int) -> Sequence[Terms]:
+        """Every learner's exact noise over so many rounds."""
+        spec = self.spec.but(strict=False, seed=0, device="cpu")
+        return terms_of(replace(self, rounds=None, evaluations=1, spec=spec), steps)
+
+
+def seeded_like(terms: Sequence[Terms], seed: int) -> SimulatedNoise:
+    """Seeded noise of the scales, the law, the releases and the split of exact noise, which ε is said of."""
+    one = terms[0]
+    releases = one.releases if one.where == "source" else None
+    return simulated(scales_of(terms), seed, one.law, one.where, releases, one.factor, one.split)
+
+
+def scales_of(terms: Sequence[Terms]) -> Decay:
+    """Every learner's scales as one schedule."""
+    return Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
 
 
 def _content(spec: Spec) -> str:
@@ -119,11 +147,16 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
     """Stream, model and network of a description; whatever it says of step and noise changes none of them."""
     dataset = dataset_of(spec)
     decided = decide_noise(spec, dataset)
-    bare = replace(decided.privacy, epsilon=None, noise=None)
+    # The law decides in which norm gradients are clipped, and noise at the source to which length, where none is given.
+    # What else is said of noise has decided on gradient and draw: as part of the key it would have the same data read
+    # again for every kind of noise.
+    law = decided.privacy.law
+    clipped = spec.private and decided.privacy.where == "source" and spec.model.clip is None
+    bare = Privacy(law=law, where="source", epsilon="1") if clipped else Privacy(law=law)
     return _read(replace(decided, algorithm=Method(), privacy=bare, length=Length(seed=spec.length.seed)))
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=8)
 def _read(spec: Spec) -> tuple[Any, Any, Any]:
     dataset = dataset_of(spec)
     built, model, network = build_data(spec, dataset)
@@ -140,11 +173,14 @@ def terms_of(task: Task, steps: int) -> Sequence[Terms]:
     gradient: Any = gradient_of(task.spec)
     algorithm = build_algorithm(task.spec.but(noise="0", epsilon=None), None, network.m)
     setting = setting_of(algorithm, network, stream, model, gradient, steps)
-    return _mechanism(task, network.m, steps).terms(setting)
+    return with_split(_mechanism(task, network.m, steps), setting, task.split).terms(setting)
 
 
-def _releases(terms: Sequence[Terms]) -> Releases | None:
-    return terms[0].releases if terms[0].where == "source" else None
+def with_split(mechanism: Mechanism, setting: Setting, factor: float | None) -> Mechanism:
+    """The same with so many times the noise on the first channel; a budget is met by what both cost together."""
+    if factor is None or mechanism.where == "source":
+        return mechanism
+    return replace(mechanism, split=((next(iter(setting.dynamics(0, 1).channels)), factor),))
 
 
 def gradient_of(spec: Spec) -> str:
@@ -154,9 +190,11 @@ def gradient_of(spec: Spec) -> str:
 def _mechanism(task: Task, learners: int, steps: int) -> Mechanism:
     if task.published is not None:
         exponents = [0.5 + 0.01 * (i + 1) for i in range(learners)]
-        return state_mechanism(task.spec, decay(task.published, exponents))
-    calibrated = build_mechanism(task.spec, learners, steps)
-    if task.spec.privacy.where == "source":
+        return state_mechanism(decide_noise(task.spec, dataset_of(task.spec)), decay(task.published, exponents))
+    spec = decide_noise(task.spec, dataset_of(task.spec))
+    calibrated = build_mechanism(spec, learners, None if spec.privacy.horizon is not None else steps)
+    if spec.privacy.where == "source":
         return calibrated
-    method = find_method(task.spec.algorithm.algorithm)
-    return replace(calibrated, exponent=method.noise_exponent, ratio=method.noise_ratio)
+    usual = find_method(task.spec.algorithm.algorithm).exponents[0]
+    exponent, ratio = task.noise or (usual.noise, usual.ratio)
+    return replace(calibrated, exponent=exponent, ratio=ratio)

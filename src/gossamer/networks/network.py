@@ -45,7 +45,7 @@ class Network:
             )
         check_assumption_1(pull, push)
         self._R, self._C = pull, push
-        self._laplacians: dict[Matrix, scipy.sparse.csr_array] = {"R": pull, "C": push}
+        self._laplacians: dict[str, scipy.sparse.csr_array] = {"R": pull, "C": push}
         self._own_weights: Array | None = None
 
     # -- how to make one ------------------------------------------------------------------------------------------
@@ -159,10 +159,11 @@ class Network:
         return sum((i, j) not in links for j, i in links)
 
     def _laplacian(self, over: Matrix) -> scipy.sparse.csr_array:
-        if over not in self._laplacians:
-            made = mixing.metropolis(self._R, self._C) if over == "W" else mixing.balanced(self._R, self.perron)
-            self._laplacians[over] = made
-        return self._laplacians[over]
+        name = over.removeprefix("I+")
+        if name not in self._laplacians:
+            made = mixing.metropolis(self._R, self._C) if name == "W" else mixing.balanced(self._R, self.perron)
+            self._laplacians[name] = made
+        return self._laplacians[name]
 
     @cached_property
     def perron(self) -> Array:
@@ -213,14 +214,19 @@ class Network:
         block = np.arange(self.m) if ids is None else np.asarray(ids, dtype=np.int64)
 
         def own(over: Matrix) -> Array:
-            asked = over in ("R", "C") or over in mixes
+            asked = over in ("R", "C") or over in mixes or f"I+{over}" in mixes
             return self._laplacian(over).diagonal()[block][:, None] if asked else np.full((len(block), 1), np.nan)
 
         return Rows(block, self.m, own("R"), own("C"), self.settles, own("W"), own("D"))
 
     def off_diagonal(self, over: Matrix) -> Any:
-        """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many."""
+        """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many.
+
+        Over I+W a learner's own message, with its noise, comes to it as well, weighted 1+W_ii; over I+R, I+D likewise.
+        """
         M = self._laplacian(over)
+        if over.startswith("I+"):
+            return _frozen(scipy.sparse.csr_array(M + scipy.sparse.eye_array(self.m)))
         return _frozen(scipy.sparse.csr_array(M - scipy.sparse.diags_array(M.diagonal())))
 
     def __repr__(self) -> str:

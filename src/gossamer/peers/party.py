@@ -95,10 +95,14 @@ class Party:
         self._rows = network.rows([i], algorithm.mixes)
         self._rounds = Rounds(algorithm, self._rows, memory, boundary, ridge, finite=True)
         self._public = PublicValues(algorithm, network)
-        self._weights: dict[Matrix, dict[int, float]] = {over: _row(network, over, i) for over in algorithm.mixes}
+        rows = {over: _row(network, over, i) for over in algorithm.mixes}
+        self._own = {over: row.pop(i, 0.0) for over, row in rows.items()}  # the weight of its own message, with I+
+        self._weights: dict[Matrix, dict[int, float]] = rows
         self.hears = sorted({j for row in self._weights.values() for j in row})
         everybody = range(network.m)
-        self._tells = {over: [j for j in everybody if i in _row(network, over, j)] for over in algorithm.mixes}
+        self._tells = {
+            over: [j for j in everybody if j != i and i in _row(network, over, j)] for over in algorithm.mixes
+        }
         self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
         self.window, self._late, self._lateness = window_of(size, dtype), late, lateness
         self._got: dict[int, dict[Expected, Payload]] = {}  # by round
@@ -123,6 +127,7 @@ class Party:
         own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
+        self._sent = unused.get(now.round, {})
         self._outbox = {t: _frame(t, sent) for t, sent in unused.items()}
         for t in range(now.charged):
             self._boundary.charge(t)
@@ -158,6 +163,7 @@ class Party:
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
+        self._sent = payloads if any(self._own.values()) else {}  # after a crash the journal's, which is the same
         if payloads and self.tells:
             self._outbox[t] = _frame(t, payloads)
 
@@ -289,6 +295,8 @@ class Party:
             total = np.zeros((1, self._public.width(t, channel) or self.size))
             for j, weight in self._weights[over].items():
                 add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
+            if self._own[over]:  # its own message, as it was sent
+                add_scaled(total[0], np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over])
             got[channel] = total
         private = [channel for channel in got if self._public.width(t, channel) is None]
         after = self._rounds.receive(self.state, self._gradient, got, private, t)

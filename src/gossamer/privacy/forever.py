@@ -78,7 +78,8 @@ def _history(
     beta = dynamics.b[T] * (T + 1) ** v * 2 * bound.c / bound.records
     a = np.linalg.solve(q * np.eye(len(M)) - M, beta)
     phi = (T + 1.0) ** -(1 + v)
-    a *= max(1.0, float((x[T] / (a * phi)).max()))
+    grown = x[T] > 0  # a component that no difference reaches stays 0
+    a *= max(1.0, float((x[T][grown] / (a * phi)[grown]).max(initial=1.0)))
     tail = (a / initial) ** (2 if squared else 1) * ((T + 1) ** -powers + (T + 1) ** (1 - powers) / (powers - 1))
     return float(charges(x[:T], weights, squared).sum() + tail.sum())
 

@@ -21,6 +21,7 @@ from gossamer.privacy.releases import Releases
 from gossamer.schedules import Schedule
 from gossamer.types import Array
 
+_PAST: dict[Any, list[Any]] = {}  # correlated noise of the run that is under way
 NOT_PRIVATE = "not private: seeded noise, for simulation only"
 
 
@@ -33,6 +34,8 @@ class SimulatedNoise:
     law: Law = LAPLACE
     where: Literal["messages", "source"] = "messages"
     releases: Releases | None = None  # at the source: the rounds that use a gradient; None: all
+    factor: tuple[float, ...] = (1.0,)  # at the source: how noise is correlated over releases
+    split: tuple[tuple[str, float], ...] = ()  # on messages: a channel's scale is this many times the learner's
     claim = NOT_PRIVATE
 
     def like(self, channel: str, t: int, value: Any) -> Any:
@@ -41,13 +44,36 @@ class SimulatedNoise:
             return self.noise(channel, t, value.shape)
         tensors = importlib.import_module("gossamer.privacy.tensors")
         seed = np.random.SeedSequence([self.seed, _number(channel), t]).generate_state(1, np.uint64)[0]
-        return tensors.seeded(value, self.scale(t), self.law, int(seed >> np.uint64(1)))
+        scale = dict(self.split).get(channel, 1.0) * self.scale(t)
+        return tensors.seeded(value, scale, self.law, int(seed >> np.uint64(1)))
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+        if len(self.factor) > 1:
+            return self._correlated(channel, t, shape)
+        return self._drawn(channel, t, shape)
+
+    def _correlated(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+        """x_j = z_j − Σ_{i≥1} f_i x_{j−i} over releases: from the one before or, where a run goes on, from the first."""
+        releases = list((self.releases or Releases()).before(t + 1))
+        past = _PAST.get((self, channel, shape))
+        if past is None or len(past) + 1 != len(releases):
+            past = []
+        for release in releases[len(past) :]:
+            value = self._drawn(channel, int(release), shape)
+            for f, old in zip(self.factor[1:], reversed(past), strict=False):
+                value = value - f * old
+            past.append(value)
+        _PAST.clear()  # a study has one run at a time
+        _PAST[self, channel, shape] = past
+        newest: Array = past[-1]
+        return newest
+
+    def _drawn(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         key = np.array([self.seed, _number(channel)], dtype=np.uint64)
         rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, t]))
         drawn: Array = self.law.seeded(rng, shape) * self.scale(t)
-        return drawn
+        times = dict(self.split).get(channel, 1.0)
+        return drawn if times == 1 else times * drawn
 
     def __str__(self) -> str:
         return f"simulated {self.law} noise of scale {self.scale} on {self.where}, seed {self.seed}"
@@ -64,6 +90,8 @@ def simulated(
     law: Law | str = LAPLACE,
     where: Literal["messages", "source"] = "messages",
     releases: Releases | None = None,
+    factor: tuple[float, ...] = (1.0,),
+    split: tuple[tuple[str, float], ...] = (),
 ) -> SimulatedNoise:
     """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
-    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where, releases)
+    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where, releases, factor, split)

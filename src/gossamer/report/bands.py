@@ -85,6 +85,9 @@ def draw_frontier(
             colour = COLOURS[k % len(COLOURS)]
             width = 2.4 if k == 0 else 1.3
             style = {"color": colour, "marker": "o", "markersize": 3, "linewidth": width, "zorder": 3 - k / 20}
+            if not len(x):  # this method has no such panel; its colour is the same in all
+                handles += axes.plot([], [], **style)
+                continue
             handles += axes.plot(x, rows.mean(axis=0), **style)
             axes.fill_between(x, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.10, linewidth=0)
         axes.set(xscale="log", yscale="log" if log else "linear")

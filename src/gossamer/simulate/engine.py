@@ -96,7 +96,7 @@ def simulate(
     metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
     rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
-    if "W" in algorithm.mixes and network.one_way:
+    if {"W", "I+W"} & set(algorithm.mixes) and network.one_way:
         notes.append(
             f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
         )
@@ -133,7 +133,7 @@ def simulate(
     state = state if start else rounds.start(state)
     matrix = None
     if model.arrays.place == "cuda" and (
-        privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages")
+        privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages" and not privacy.split)
     ):
         matrix = matrix_rounds(algorithm, network, model.arrays, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
