@@ -11,7 +11,6 @@ tiny: the two gradients are opposite and as long as they get in all releases tha
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +37,8 @@ def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0
     worlds = Worlds(case)
     m = case.learners
     worst = Worst(levered(case, rng), np.zeros(m, dtype=np.int64), np.full(m, -1.0))
-    once = math.isinf(case.setting.window)  # then the first record is the dearest
-    for k in [0] * 4 if once else case.released():  # otherwise that differs from learner to learner
+    once = case.gradient == "history" and case.mechanism.where == "messages"  # then the first record is the dearest
+    for k in [0] * 4 if once else range(case.rounds):  # otherwise that differs, or what is wrong may be of new ones
         for attempt in range(tries):
             steady = case.mechanism.where == "source" and attempt % 2 == 1
             given = levered(case, rng, k, steady) if attempt % 4 else _random(case, rng)
