@@ -118,7 +118,8 @@ def total_at_source(terms: Terms, rounds: int, squared: bool) -> float:
     """Σ shift, or Σ shift², of the record that costs most."""
     if terms.window == 1 and terms.releases.ratio == 1 and len(terms.factor) == 1 and terms.ratio == 1:
         t = terms.releases.after + terms.releases.step * np.arange(2)  # scales go one way with time: an end is dearest
-        last = rounds - 1 - (rounds - 1 - t[0]) % terms.releases.step
+        newest = int(min(rounds, terms.releases.until)) - 1
+        last = newest - (newest - t[0]) % terms.releases.step
         ends = np.array([t[0], last]) if last >= t[0] else np.empty(0)
         shifts = moves(terms, ends) * terms.inverse_scale(ends.astype(float))
         return float((shifts ** (2 if squared else 1)).max(initial=0.0))
