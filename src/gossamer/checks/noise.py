@@ -68,8 +68,8 @@ class _Releases:
 
     def __init__(self, boundary: PrivateBoundary, case: Case) -> None:
         self._boundary, self._terms, self._f = boundary, case.terms, np.asarray(case.terms[0].factor)
-        self._given: list[Array] = []
-        self._used: list[Array] = []
+        self._given: list[tuple[Any, Array]] = []  # by release: who releases, and everybody's
+        self._used: list[tuple[Any, Array]] = []
         self._drawn: list[Array] = []
         self.beside = 0.0  # the largest difference of g̃ from y − Σ f g̃, relative to the largest of them
         spied: Any = boundary
@@ -84,8 +84,9 @@ class _Releases:
         """y of round t; g̃ is looked at on the way."""
         used = self._boundary.gradient(t, value)
         scale = np.array([[terms.scale(t)] for terms in self._terms])
-        self._given.append(value)
-        self._used.append(used)
+        fresh = np.array([terms.releases.includes(t) for terms in self._terms])
+        self._given.append((fresh, value))
+        self._used.append((fresh, used))
         most = np.maximum(np.abs(self._weighted(self._used)), scale)
         apart = (np.abs(self._weighted(self._used) - self._drawn[-1]) / most).max()
         self.beside = max(self.beside, float(apart), float(len(self._drawn) != len(self._used)))
@@ -96,9 +97,14 @@ class _Releases:
         most = CLAMP * np.array([[terms.scale(t)] for terms in self._terms])
         return np.asarray(np.clip(self._weighted(self._given), -most, most))
 
-    def _weighted(self, newest_last: list[Array]) -> Array:
-        pairs = zip(self._f, reversed(newest_last), strict=False)
-        return np.asarray(sum(f * g for f, g in pairs))
+    def _weighted(self, newest_last: list[tuple[Any, Array]]) -> Array:
+        """Σ f over the newest and each learner's own releases before it."""
+        factor = np.concatenate([self._f, [0.0]])
+        whole, behind = newest_last[-1][1], np.ones(len(self._terms), dtype=int)
+        for fresh, each in reversed(newest_last[:-1]):
+            whole = whole + (factor[np.minimum(behind, len(self._f))] * fresh)[:, None] * each
+            behind = behind + fresh
+        return whole
 
 
 def noise_law(
