@@ -11,6 +11,7 @@ tiny: the two gradients are opposite and as long as they get in all releases tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from gossamer.types import Array, Integers
 LEVER = 1  # the coordinate that makes margins large
 SHARE = 0.03  # of a record's norm, that lies there
 STEADY_SHARE, STEADY_PULL = 1e-4, 5.5  # at the source: likewise, and how hard the lever is pulled, in powers of ten
+ARRIVALS = 12  # rounds, about, that are tried where not all are
 
 
 class Worst(NamedTuple):
@@ -37,8 +39,7 @@ def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0
     worlds = Worlds(case)
     m = case.learners
     worst = Worst(levered(case, rng), np.zeros(m, dtype=np.int64), np.full(m, -1.0))
-    once = case.gradient == "history" and case.mechanism.where == "messages"  # then the first record is the dearest
-    for k in [0] * 4 if once else range(case.rounds):  # otherwise that differs, or what is wrong may be of new ones
+    for k in _arrivals(case):
         for attempt in range(tries):
             steady = case.mechanism.where == "source" and attempt % 2 == 1
             given = levered(case, rng, k, steady) if attempt % 4 else _random(case, rng)
@@ -46,6 +47,16 @@ def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0
     for step in range(climbs):
         worst = _better(worlds, worst, _moved(worst.candidate, 0.5 * 0.98**step, rng, case.classes), worst.k)
     return worst
+
+
+def _arrivals(case: Case) -> Iterable[int]:
+    """Rounds in which the replaced record may arrive; with a history the first is dearest."""
+    if case.gradient == "latest":
+        return range(case.rounds)  # which is dearest differs from learner to learner
+    if case.mechanism.where == "messages":
+        return [0] * 4
+    released = case.released()  # a record that is new then is looked at as well: it may slip out though it is cheap
+    return [0, 0, *(int(t) for t in released[:: max(1, len(released) // ARRIVALS)])]
 
 
 def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Worst:

@@ -76,7 +76,7 @@ def shifts_of(terms: Terms, rounds: int, k: int) -> Array:
     t = terms.releases.before(rounds)
     t = t[t >= k]
     moved = np.where(t < k + terms.window, moves(terms, t), 0.0)
-    if len(terms.factor) > 1:
+    if len(terms.factor) > 1 and len(t):
         moved = np.convolve(moved, terms.factor)[: len(t)]
     seen = moved > 0
     return np.asarray(moved[seen] * terms.inverse_scale(t[seen].astype(float)))
@@ -117,10 +117,9 @@ def _dearest(terms: Terms, rounds: int, squared: bool) -> float:
 def total_at_source(terms: Terms, rounds: int, squared: bool) -> float:
     """Σ shift, or Σ shift², of the record that costs most."""
     if terms.window == 1 and terms.releases.ratio == 1 and len(terms.factor) == 1 and terms.ratio == 1:
-        t = terms.releases.after + terms.releases.step * np.arange(2)  # scales go one way with time: an end is dearest
-        newest = int(min(rounds, terms.releases.until)) - 1
-        last = newest - (newest - t[0]) % terms.releases.step
-        ends = np.array([t[0], last]) if last >= t[0] else np.empty(0)
+        first, count = terms.releases.after, terms.releases.count(rounds)
+        last = first + (count - 1) * terms.releases.step
+        ends = np.array([first, last]) if count else np.empty(0)  # scales go one way with time: an end is dearest
         shifts = moves(terms, ends) * terms.inverse_scale(ends.astype(float))
         return float((shifts ** (2 if squared else 1)).max(initial=0.0))
     return _dearest(terms, rounds, squared)
