@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from gossamer.algorithms.base import Algorithm
 from gossamer.checks import Finding, within
 from gossamer.checks.climb import worst_found
@@ -53,7 +55,10 @@ def audit(
         raise GossamerError(f"{type(mechanism).__name__} makes no claim to audit: give Laplace or Gaussian.")
     if not isinstance(rounds, int) or rounds < 6:
         raise BadValue("rounds", rounds, "expected at least 6, so that there is something to replay")
-    return list(findings(Case(algorithm, network, model, mechanism, gradient, rounds, per_round), seed))
+    case = Case(algorithm, network, model, mechanism, gradient, rounds, per_round)
+    if not len(case.released()):
+        raise BadValue("rounds", rounds, f"nothing is released in them, by {case.terms[0].releases}: replay more")
+    return list(findings(case, seed))
 
 
 def findings(case: Case, seed: int = 0) -> Iterator[Finding]:
@@ -73,7 +78,7 @@ def power(found: list[Finding]) -> float:
 
 def _of_claim(name: str, losses: Array, case: Case) -> Finding:
     """The learner that comes nearest to its claim; Gaussian losses are squares, and their root is what ε grows with."""
-    i = int((losses / case.claims).argmax())
+    i = int((losses / np.maximum(case.claims, 1e-300)).argmax())
     loss, claim = (case.law.one_shift(float(value)) for value in (losses[i], case.claims[i]))
     shift = f"δ/{case.law.letter}"
     unit = f"√Σ ({shift})²" if case.law.squared else f"Σ {shift}"

@@ -4,10 +4,14 @@
 both weights are as large as they get and a' = −a. One coordinate of θ, the lever, is pushed so far that both margins
 are large (a and a' share a small part of that coordinate), while the others stay at 0, where the other records' weights
 move fastest. Then random moves of everything, learner by learner, each kept where it costs that learner more.
+
+At the source the others' weights do not matter, so the lever is pulled in every round, hard, and the shared part is
+tiny: the two gradients are opposite and as long as they get in all releases that remember the record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +21,8 @@ from gossamer.types import Array, Integers
 
 LEVER = 1  # the coordinate that makes margins large
 SHARE = 0.03  # of a record's norm, that lies there
+STEADY_SHARE, STEADY_PULL = 1e-4, 5.5  # at the source: likewise, and how hard the lever is pulled, in powers of ten
+ARRIVALS = 12  # rounds, about, that are tried where not all are
 
 
 class Worst(NamedTuple):
@@ -33,14 +39,24 @@ def worst_found(case: Case, *, tries: int = 12, climbs: int = 120, seed: int = 0
     worlds = Worlds(case)
     m = case.learners
     worst = Worst(levered(case, rng), np.zeros(m, dtype=np.int64), np.full(m, -1.0))
-    once = case.gradient == "history" and case.mechanism.where == "messages"  # then the first record is the dearest
-    for k in [0] * 4 if once else range(case.rounds):  # otherwise that differs from learner to learner
+    for k in _arrivals(case):
         for attempt in range(tries):
-            given = levered(case, rng, k) if attempt % 4 else _random(case, rng)
+            steady = case.mechanism.where == "source" and attempt % 2 == 1
+            given = levered(case, rng, k, steady) if attempt % 4 else _random(case, rng)
             worst = _better(worlds, worst, given, np.full(m, k))
     for step in range(climbs):
         worst = _better(worlds, worst, _moved(worst.candidate, 0.5 * 0.98**step, rng, case.classes), worst.k)
     return worst
+
+
+def _arrivals(case: Case) -> Iterable[int]:
+    """Rounds in which the replaced record may arrive; with a history the first is dearest."""
+    if case.gradient == "latest":
+        return range(case.rounds)  # which is dearest differs from learner to learner
+    if case.mechanism.where == "messages":
+        return [0] * 4
+    released = case.released()  # a record that is new then is looked at as well: it may slip out though it is cheap
+    return [0, 0, *(int(t) for t in released[:: max(1, len(released) // ARRIVALS)])]
 
 
 def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Worst:
@@ -50,24 +66,27 @@ def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Wors
     return Worst(candidate, np.where(more, k, worst.k), np.maximum(losses, worst.losses))
 
 
-def levered(case: Case, rng: np.random.Generator, k: int = 0) -> Candidate:
-    """Records along the first coordinate, replaced by their opposite, with the lever pulled."""
+def levered(case: Case, rng: np.random.Generator, k: int = 0, steady: bool = False) -> Candidate:
+    """Records along the first coordinate, replaced by their opposite, with the lever pulled: often, or throughout."""
     m, T, N, outputs = case.learners, case.rounds, case.per_round, case.model.outputs
-    along = np.zeros(FEATURES)
-    along[0], along[LEVER] = 1 - SHARE, SHARE
+    along, share = np.zeros(FEATURES), STEADY_SHARE if steady else SHARE
+    along[0], along[LEVER] = 1 - share, share
     against = along * np.where(np.arange(FEATURES) == LEVER, 1, -1)
     records = np.zeros((m, T, N, FEATURES))
     records[..., 0] = rng.choice([-1.0, 1.0], size=(m, T, N)) * (1 - SHARE)
     records[..., 2] = rng.choice([0.0, SHARE], size=(m, 1, 1))
     label = rng.integers(0, case.classes, size=m)
     records[:, :, 0] = np.where(rng.random((m, T, 1)) < 0.5, along, records[:, :, 0])
-    records[:, k, 0] = along
+    first = slice(None) if case.setting.per_round else slice(0, 1)  # what is replaced of round k
+    records[:, k, first] = along
     labels = rng.integers(0, case.classes, size=(m, T, N)).astype(float)
-    labels[:, :, 0] = label[:, None]
-    pull = 10.0 ** rng.uniform(0, 3.5, size=(m, 1)) * rng.choice([-1.0, 1.0], size=(m, 1))
+    labels[:, :, first] = label[:, None, None]
+    power = STEADY_PULL if steady else rng.uniform(0, 3.5, size=(m, 1))
+    pull = 10.0**power * rng.choice([-1.0, 1.0], size=(m, 1))
     targets = np.zeros((m, T, FEATURES, outputs))
     spread = rng.choice([-1.0, 1.0], size=(m, 1, outputs)) if outputs > 1 else 1.0
-    targets[:, :, LEVER] = (pull * rng.choice([1.0, 1.0, 0.0], size=(m, T)))[..., None] * spread
+    pulled = np.ones((m, T)) if steady else rng.choice([1.0, 1.0, 0.0], size=(m, T))
+    targets[:, :, LEVER] = (pull * pulled)[..., None] * spread
     messages = rng.normal(size=(m, T, case.size)) * rng.choice([0.0, 1.0], size=(m, 1, 1))
     return Candidate(
         records, labels, np.tile(against, (m, 1)), label.astype(float), targets.reshape(m, T, -1), messages

@@ -28,6 +28,7 @@ from gossamer.models import LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.privacy.forever import is_settled
+from gossamer.privacy.releases import every
 from gossamer.schedules import decay
 from gossamer.types import Array, Out
 
@@ -38,6 +39,7 @@ REPLAYS: tuple[tuple[Any, Any], ...] = (
     (Gaussian(decay(1.0, 0.6), delta=1e-5), "history"),
     (Gaussian(decay(1.0, 0.6), delta=1e-5), "latest"),
     (Laplace(decay(1.0, 0.0), "source"), "latest"),
+    (Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=every(1, after=2), band=2), "history"),
 )
 
 

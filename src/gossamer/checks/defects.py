@@ -8,15 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from gossamer.checks import Finding
 from gossamer.checks.audit import findings
+from gossamer.checks.noise import LATE
 from gossamer.checks.worlds import Case
-from gossamer.models.bounds import Reach
+from gossamer.models.bounds import Clip, Reach
+from gossamer.models.memory import clipped
 from gossamer.privacy import Mechanism, PrivateBoundary, Setting
+from gossamer.privacy.accountant import total
+from gossamer.records import Batch
 from gossamer.types import Array, Dynamics, Out, Rows
 
 
@@ -72,11 +76,13 @@ def _put_on_grid(value: Array, scale: Array) -> Array:
 
 
 class ReusedLater(PrivateBoundary):
-    """From round 6 on, the noise of round 5 again."""
+    """From round 6 on, the noise of round 5 again, or of the first release."""
+
+    _kept: Array | None = None
 
     def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
         exact, scale = self.clamped_to_grid(t, value, times), times * self._scale(t)
-        if t < 6:
+        if t < 6 or self._kept is None:
             self._kept = (super()._noised(t, value, times) - exact) / scale
             return exact + self._kept * scale
         return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, scale)
@@ -106,6 +112,53 @@ class FloatingPoint(PrivateBoundary):
 
     def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
         return value + self.mechanism.law.seeded(np.random.default_rng(), value.shape) * times * self._scale(t)
+
+
+# -- noise at the source -----------------------------------------------------------------------------------------------
+
+
+class ReleasesEarly(PrivateBoundary):
+    """Gradients are used from round 0 on, and booked from the schedule's first round on."""
+
+    def fresh(self, t: int) -> Any:
+        return super().fresh(t) | np.array([t < ledger.terms.releases.after for ledger in self.ledgers])
+
+
+class SubtractsBare(PrivateBoundary):
+    """With correlated noise: g̃ = y − Σ f g, without the noise that earlier releases have."""
+
+    def _correlated(self, t: int, grad: Array) -> Array:
+        behind = self._factor[1 : len(self._past) + 1]
+        weighted = sum((f * g for f, (g, _) in zip(behind, self._past, strict=True)), 0 * grad)
+        noisy = self._noised(t, grad + weighted) - weighted
+        self._past.appendleft((grad, noisy))
+        return noisy
+
+
+def _ridge_with_data(case: Case) -> Case:
+    """l2 (θ − the mean of the newest records) for l2 θ, added after the noise as l2 θ is."""
+    strength, centre = max(case.model.l2, 0.01), np.zeros((case.learners, case.size))
+
+    def memory(table: Any, keep: Any, room: Any) -> Any:
+        genuine, mine = case.model.memory(table, keep, room), np.zeros_like(centre)
+
+        def observe(batch: Any) -> None:
+            genuine.observe(batch)
+            means = batch.rows.reshape(case.learners, -1, batch.rows.shape[1]).mean(axis=1)
+            mine[:] = np.repeat(means, case.model.outputs, axis=1)
+
+        def gradient(theta: Array) -> Array:
+            centre[:] = mine
+            return genuine.gradient(theta)
+
+        return _Changed(genuine, observe=observe, gradient=gradient)
+
+    class Around(PrivateBoundary):
+        def gradient(self, t: int, grad: Array) -> Array:
+            noisy = super().gradient(t, grad)
+            return noisy - strength * centre if noisy.shape == centre.shape else noisy
+
+    return _with_boundary(Around)(_with_model(case, memory=memory))
 
 
 # -- the ledger, the recursion, the model ------------------------------------------------------------------------------
@@ -181,8 +234,74 @@ def _one_unclipped(case: Case) -> Case:
     return _with_model(case, memory=memory)
 
 
+def _ridge_in_gradient(case: Case) -> Case:
+    """The ridge, around the first record, is in what is noised: a part of the mean that no clipper bounds."""
+
+    def memory(table: Any, keep: Any, room: Any) -> Any:
+        genuine, first = case.model.memory(table, keep, room), []
+
+        def observe(batch: Any) -> None:
+            genuine.observe(batch)
+            first.append(batch.rows[np.cumsum(batch.counts) - batch.counts])
+
+        def gradient(theta: Array) -> Array:
+            centre = np.repeat(first[0], case.model.outputs, axis=1)
+            return np.asarray(genuine.gradient(theta) + max(case.model.l2, 0.01) * (theta - centre))
+
+        return _Changed(genuine, observe=observe, gradient=gradient)
+
+    return _with_model(case, memory=memory)
+
+
+def _counted_twice(case: Case) -> Case:
+    """The first record of each round weighs 2/n in the mean of n."""
+
+    def memory(table: Any, keep: Any, room: Any) -> Any:
+        every, firsts = (case.model.memory(table, keep, room) for _ in range(2))
+
+        def observe(batch: Any) -> None:
+            every.observe(batch)
+            at = np.cumsum(batch.counts) - batch.counts
+            firsts.observe(Batch(batch.rows[at], batch.labels[at], np.ones_like(batch.counts)))
+
+        def gradient(theta: Array) -> Array:
+            share = (firsts.filled / every.filled)[:, None]
+            return np.asarray(every.gradient(theta) + share * firsts.gradient(theta))
+
+        return _Changed(every, observe=observe, gradient=gradient)
+
+    return _with_model(case, memory=memory)
+
+
+def _mean_clipped(case: Case) -> Case:
+    """The clipper sees the mean, not each record's gradient."""
+    bare, clip = replace(cast("Any", case.model), clip=None), cast("Clip", case.model.clip)
+
+    def memory(table: Any, keep: Any, room: Any) -> Any:
+        genuine = bare.memory(table, keep, room)
+        return _Changed(genuine, gradient=lambda theta: clipped(genuine.gradient(theta), clip))
+
+    return _with_model(case, memory=memory)
+
+
 def _on_messages(case: Case) -> bool:
     return case.mechanism.where == "messages"
+
+
+def _at_source(case: Case) -> bool:
+    return not _on_messages(case)
+
+
+def _each_clipped(case: Case) -> bool:
+    return case.model.clip is not None and case.model.clip.per == "record"
+
+
+def _runs_out(case: Case) -> bool:
+    """Whether a learner that pays for half of the releases cannot pay for all."""
+    half = int(case.released()[(len(case.released()) - 1) // 2]) + 1
+    return any(
+        total(each, half, case.law.squared) < 0.999 * total(each, case.rounds, case.law.squared) for each in case.terms
+    )
 
 
 def _lipschitz(case: Case) -> bool:
@@ -190,12 +309,22 @@ def _lipschitz(case: Case) -> bool:
 
 
 DEFECTS = (
-    Defect("noise × 0.001 from round 8 on", _noise_times(lambda t, value, scale: 0.001 if t >= 8 else 1.0), "scale"),
+    Defect(
+        "noise × 0.001 from round 8 on",
+        _noise_times(lambda t, value, scale: 0.001 if t >= 8 else 1.0),
+        "scale",
+        lambda case: bool(case.released(LATE[0]).max() >= 8),
+    ),
     Defect("one learner's noise × 0.9", _noise_times(_less_for_the_middle_learner), "scale, learner"),
     Defect("half the noise on outliers", _noise_times(_less_for_outliers), "scale"),
-    Defect("noise reused from round 6 on", _with_boundary(ReusedLater), "correlation"),
+    Defect(
+        "noise reused from round 6 on",
+        _with_boundary(ReusedLater),
+        "correlation",
+        lambda case: int((case.released(LATE[0]) >= 5).sum()) >= 2,
+    ),
     Defect("floating-point noise", _with_boundary(FloatingPoint), "grid"),
-    Defect("no freezing", _with_boundary(NeverFreezes), "of the budget", _on_messages),
+    Defect("no freezing", _with_boundary(NeverFreezes), "of the budget", _runs_out),
     Defect("received messages not bounded", _with_boundary(TakesAnything), "rounding", _on_messages),
     Defect("N² for N", _records_squared, "one record", lambda case: case.per_round > 1),
     Defect(
@@ -208,4 +337,25 @@ DEFECTS = (
     Defect("c declared half as large", _declares(lambda r: r._replace(c=r.c / 2)), "norm"),
     Defect("L declared as 0", _declares(lambda r: r._replace(L=0.0)), "moves", _lipschitz),
     Defect("one learner left unclipped", _one_unclipped, "norm", lambda case: case.model.clip is not None),
+    Defect(
+        "the clipper sees the mean, not each record",
+        _mean_clipped,
+        "one record",
+        lambda case: _each_clipped(case) and case.per_round > 1,
+    ),
+    Defect("a record counted twice in the mean", _counted_twice, "gradient", _at_source),
+    Defect("the ridge noised with the data, around a record", _ridge_in_gradient, "norm", _at_source),
+    Defect("the ridge around the records' mean, after the noise", _ridge_with_data, "replayed loss", _at_source),
+    Defect(
+        "released before the first round that is booked",
+        _with_boundary(ReleasesEarly),
+        "rounds that release none",
+        lambda case: _at_source(case) and min(each.releases.after for each in case.terms) > 0,
+    ),
+    Defect(
+        "past gradients subtracted without their noise",
+        _with_boundary(SubtractsBare),
+        "beside what was released",
+        lambda case: len(case.terms[0].factor) > 1,
+    ),
 )

@@ -44,11 +44,11 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
     density = getattr(importlib.import_module("scipy.stats"), case.law.in_scipy)
     ratios = np.zeros((2, runs))
     for t, (one, other) in enumerate(zip(*worlds, strict=True)):
-        scale = case.terms[learner].scale(t)
         for channel in one:
+            scale = case.terms[learner].scale(t) * case.times(channel)
             values = one[channel][learner], other[channel][learner]
             if case.mechanism.where == "source" and np.array_equal(*values):
-                continue  # the same release in both worlds
+                continue  # the same release in both worlds, or none
             for which, truth in enumerate(values):
                 out = draw(np.broadcast_to(truth, (runs, truth.size)), scale)
                 one_likely, other_likely = (density.logpdf((out - value) / scale) for value in values)

@@ -2,6 +2,9 @@
 
 What is looked at is what a boundary adds to values of every size, from a hundredth of the noise to as far as the grid
 goes, in early rounds and in late ones. Each statistical check raises a false alarm once in a million.
+
+At the source that is what the releases y have, in the rounds that release. With correlated noise the gradients that a
+step uses, g̃, have noise that depends on earlier ones; that of y must not, and g̃ must follow from releases alone.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -19,7 +22,9 @@ from gossamer.checks import ALARM, Finding, within
 from gossamer.checks.worlds import Case
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, PrivateBoundary
+from gossamer.privacy.boundary import CLAMP
 from gossamer.privacy.laws import Law
+from gossamer.rounds import Rounds
 from gossamer.simulate.engine import Mixer
 from gossamer.types import Array, Out
 
@@ -31,38 +36,103 @@ Release = Callable[[str, int, Array], Array]
 
 def noise_findings(case: Case) -> Iterator[Finding]:
     """Everything about the noise of one case."""
-    boundary = case.boundary()
+    boundary, again = case.boundary(), case.boundary()
+    channels, rounds = boundary.channels, _looked_at(case)
     boundary.stops[:] = 10**9  # the law is looked at, not the budget
-    release, again, channels = _release_of(boundary), _release_of(case.boundary()), boundary.channels
-    yield from noise_law(release, lambda t: np.array([[terms.scale(t)] for terms in case.terms]), case.law, channels)
+    zeros = np.zeros((case.learners, 2000))
+    seen: Any = boundary if case.mechanism.where == "messages" else _Releases(boundary, case)
+
+    def scale(t: int) -> Array:
+        return np.array([[terms.scale(t)] for terms in case.terms])
+
+    yield from noise_law(seen.release, scale, case.law, channels, rounds, case.times, getattr(seen, "meant", None))
     if case.mechanism.where == "messages":
         yield one_copy(boundary)
-    zeros = np.zeros((case.learners, 2000))
-    yield no_reuse(release(channels[0], 0, zeros), again(channels[0], 0, zeros))
-    if case.mechanism.where == "messages":  # at the source each record is in one release, so that nobody runs out
+        yield no_reuse(boundary.release(channels[0], 0, zeros), again.release(channels[0], 0, zeros))
         yield freezing(case)
+        return
+    yield within("what a step uses beside what was released, relative", seen.beside, 1e-6)
+    yield no_reuse(case.boundary().gradient(rounds[0], zeros), again.gradient(rounds[0], zeros))
+    yield from source_findings(case)
 
 
-def _release_of(boundary: PrivateBoundary) -> Release:
-    if boundary.mechanism.where == "source":
-        return lambda channel, t, value: boundary.gradient(t, value)
-    return boundary.release
+def _looked_at(case: Case) -> list[int]:
+    """Early rounds and late ones; at the source, of those that release."""
+    rounds = case.released(2 * LATE[-1])
+    late = [int(rounds[at]) for at in np.searchsorted(rounds, LATE) if at < len(rounds)]
+    return list(dict.fromkeys([*(int(t) for t in rounds[:EARLY]), *late]))
 
 
-def noise_law(release: Release, scale: Callable[[int], Array], law: Law, channels: Sequence[str]) -> Iterator[Finding]:
-    """Checks of what `release(channel, t, value)` adds to a value, in units of scale(t), an (m, 1) column."""
-    rounds = [t for t in (*range(EARLY), *LATE) if scale(t).min() > SMALLEST]
+class _Releases:
+    """What a boundary at the source releases, and what that is noise around, worked out from the equations."""
+
+    def __init__(self, boundary: PrivateBoundary, case: Case) -> None:
+        self._boundary, self._terms, self._f = boundary, case.terms, np.asarray(case.terms[0].factor)
+        self._given: list[tuple[Any, Array]] = []  # by release: who releases, and everybody's
+        self._used: list[tuple[Any, Array]] = []
+        self._drawn: list[Array] = []
+        self.beside = 0.0  # the largest difference of g̃ from y − Σ f g̃, relative to the largest of them
+        spied: Any = boundary
+        genuine = spied._noised
+        spied._noised = lambda t, value, *more: self._keep(genuine(t, value, *more))
+
+    def _keep(self, released: Array) -> Array:
+        self._drawn.append(released.copy())
+        return released
+
+    def release(self, channel: str, t: int, value: Array) -> Array:
+        """y of round t; g̃ is looked at on the way."""
+        used = self._boundary.gradient(t, value)
+        scale = np.array([[terms.scale(t)] for terms in self._terms])
+        fresh = np.array([terms.releases.includes(t) for terms in self._terms])
+        self._given.append((fresh, value))
+        self._used.append((fresh, used))
+        most = np.maximum(np.abs(self._weighted(self._used)), scale)
+        apart = (np.abs(self._weighted(self._used) - self._drawn[-1]) / most).max()
+        self.beside = max(self.beside, float(apart), float(len(self._drawn) != len(self._used)))
+        return self._drawn[-1]
+
+    def meant(self, t: int, value: Array) -> Array:
+        """Σ f g, no farther than the grid goes."""
+        most = CLAMP * np.array([[terms.scale(t)] for terms in self._terms])
+        return np.asarray(np.clip(self._weighted(self._given), -most, most))
+
+    def _weighted(self, newest_last: list[tuple[Any, Array]]) -> Array:
+        """Σ f over the newest and each learner's own releases before it."""
+        factor = np.concatenate([self._f, [0.0]])
+        whole, behind = newest_last[-1][1], np.ones(len(self._terms), dtype=int)
+        for fresh, each in reversed(newest_last[:-1]):
+            whole = whole + (factor[np.minimum(behind, len(self._f))] * fresh)[:, None] * each
+            behind = behind + fresh
+        return whole
+
+
+def noise_law(
+    release: Release,
+    scale: Callable[[int], Array],
+    law: Law,
+    channels: Sequence[str],
+    rounds: Sequence[int] = (*range(EARLY), *LATE),
+    times: Callable[[str], float] = lambda channel: 1.0,
+    meant: Callable[[int, Array], Array] | None = None,
+) -> Iterator[Finding]:
+    """Checks of what `release(channel, t, value)` adds, in units of scale(t), an (m, 1) column.
+
+    It adds that to the value, or to `meant(t, value)`, asked for after the release.
+    """
+    rounds = [t for t in rounds if scale(t).min() > SMALLEST]
     rng = np.random.default_rng(0)
     m = len(scale(0))
     sizes = 10.0 ** rng.uniform(-2, 3.6, size=(m, COORDINATES)) * rng.choice([-1.0, 1.0], size=(m, COORDINATES))
     on_grid, drawn = True, np.empty((len(rounds), len(channels), m, COORDINATES))
     for at, t in enumerate(rounds):
         for c, channel in enumerate(channels):
-            value = sizes * scale(t)
+            unit = scale(t) * times(channel)
+            value = sizes * unit
             noisy = release(channel, t, value)
-            steps = noisy / (scale(t) * 2.0**-40)
+            steps = noisy / (unit * 2.0**-40)
             on_grid &= bool((np.abs(steps - np.rint(steps)) <= 2.0**-8 * np.maximum(1, np.abs(steps) * 2.0**-40)).all())
-            drawn[at, c] = (noisy - value) / scale(t)
+            drawn[at, c] = (noisy - (value if meant is None else meant(t, value))) / unit
     yield Finding("noise lies on the grid scale/2^40", float(on_grid), 1.0, on_grid)
     for at, t in enumerate(rounds):
         for c, channel in enumerate(channels):
@@ -126,6 +196,62 @@ def freezing(case: Case) -> Finding:
     ]
     i = int(np.argmax(spent))
     return within(f"ε of what was released, of the budget, learner {i}", float(spent[i]), 1.0, 1e-6)
+
+
+def source_findings(case: Case) -> Iterator[Finding]:
+    """Rounds with noise at the source: what is drawn and used, by the schedule, and within half of a budget."""
+    whole = _stepped(case, case.boundary())
+    scheduled = np.array([[terms.releases.includes(t) for terms in case.terms] for t in range(case.rounds)])
+    outside = int((whole.released & ~scheduled).sum())
+    yield within("gradients used in rounds that release none", outside, 0)
+    yield within("draws of noise for one release", max(whole.draws), 1)
+    at = case.released()
+    half = int(at[(len(at) - 1) // 2]) + 1
+    delta = case.mechanism.delta
+    budgets = [Accountant(terms, delta=delta).epsilon_at(half, delta) for terms in case.terms]
+    if min(budgets) <= 0:
+        return
+    ledgers = [Accountant(terms, budget, delta) for terms, budget in zip(case.terms, budgets, strict=True)]
+    frozen = _stepped(case, type(case.boundary())(case.mechanism, ledgers, case.rounds))
+    last = [int(np.flatnonzero(used).max(initial=-1)) + 1 for used in frozen.released.T]
+    spent = [
+        ledger.epsilon_at(rounds, delta) / budget for ledger, rounds, budget in zip(ledgers, last, budgets, strict=True)
+    ]
+    i = int(np.argmax(spent))
+    yield within(f"ε of what was released, of the budget, learner {i}", float(spent[i]), 1.0, 1e-6)
+    if case.learners > 1:
+        yield within("rounds in which nobody's model is mixed", int((~frozen.moved).sum()), 0)
+
+
+class _Stepped(NamedTuple):
+    released: Any  # (rounds, m) whether a learner stepped with a gradient that is not exactly 0
+    draws: list[int]  # of noise, in each round
+    moved: Any  # (rounds,) whether some point moved
+
+
+def _stepped(case: Case, boundary: PrivateBoundary) -> _Stepped:
+    """A run of the case's own rounds, from points that are apart."""
+    spied: Any = boundary
+    genuine, draws = spied._noised, [0] * case.rounds
+
+    def counted(t: int, value: Array, *more: float) -> Array:
+        draws[t] += 1
+        noisy: Array = genuine(t, value, *more)
+        return noisy
+
+    spied._noised = counted
+    rows, mix = case.network.rows(mixes=case.algorithm.mixes), Mixer(case.network, case.algorithm.mixes)
+    rounds = Rounds(case.algorithm, rows, case.memory(), boundary, max(case.model.l2, 0.1), finite=True)
+    start = np.random.default_rng(0).normal(size=(case.learners, case.size))
+    state, released, moved = rounds.start(case.algorithm.init(rows, start)), [], []
+    for t in range(case.rounds):
+        gradient, out = rounds.send(state, case.stream.arrivals(t), t)
+        got = {channel: mix(each.over, each.value) for channel, each in out.items()}
+        after = rounds.receive(state, gradient, got, [c for c, each in out.items() if each.private], t)
+        released.append((gradient != 0).any(axis=1))
+        moved.append(bool((case.algorithm.point(after) != case.algorithm.point(state)).any()))
+        state = after
+    return _Stepped(np.array(released), draws, np.array(moved))
 
 
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:

@@ -5,17 +5,20 @@ the same in both, so none sees another's difference. An adversary chooses the re
 learner's point is to be in every round: what it sends is worked out from that, because a learner's point is its own
 old state plus what it receives.
 
-The model's gradients, the algorithm's functions, and the boundary's `take` and `hold` are the run's own. Only the noise
-is left out: what would be noised is compared instead.
+The model's gradients, the algorithm's functions, and the boundary's `take` and `hold` are the run's own, and at the
+source its `fresh` and `gradient`, too. Only the noise is left out: what would be noised is compared instead. At the
+source both worlds go on from the same release, so whatever a state knows of records beside releases shows.
 """
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -61,6 +64,10 @@ class Case:
     def law(self) -> Law:
         return self.mechanism.law
 
+    def times(self, channel: str) -> float:
+        """How many times a learner's scale a channel's noise has."""
+        return dict(self.mechanism.split).get(channel, 1.0)
+
     @property
     def size(self) -> int:
         return self.model.theta_size(FEATURES)
@@ -91,6 +98,12 @@ class Case:
     @cached_property
     def terms(self) -> list[Terms]:
         return [ledger.terms for ledger in self.boundary().ledgers]
+
+    def released(self, rounds: int | None = None) -> Integers:
+        """The rounds, of so many, in which some learner releases."""
+        if self.mechanism.where == "messages":
+            return np.arange(self.rounds if rounds is None else rounds)
+        return np.unique(np.concatenate([t.releases.before(rounds or self.rounds) for t in self.terms]))
 
     @cached_property
     def claims(self) -> Array:
@@ -131,7 +144,7 @@ class Candidate(NamedTuple):
 
     records: Array  # (m, rounds, N, FEATURES), before they are brought into the ball
     labels: Array  # (m, rounds, N)
-    other: Array  # (m, FEATURES): what replaces the first record of round k
+    other: Array  # (m, FEATURES): what replaces the first record of round k, or all where adjacency is the round
     other_label: Array  # (m,)
     targets: Array  # (m, rounds, size): where a learner starts, which no data decide, and is to be in each later round
     messages: Array  # (m, rounds, size): what comes on the channels that do not move the point
@@ -152,23 +165,31 @@ class _Watched:
     """A boundary that adds no noise, and keeps what it would have noised."""
 
     def __init__(self, boundary: PrivateBoundary, other: _Watched | None) -> None:
-        self._boundary, self._other = boundary, other
-        self.take, self.hold = boundary.take, boundary.hold
+        self._other, self._on_messages = other, boundary.mechanism.where == "messages"
+        own: Any = copy.copy(boundary)
+        own._past, own._noised = deque(maxlen=len(own._factor) - 1), self._unnoised
+        self._own = own
+        self.take, self.hold, self.fresh, self.gradient = own.take, own.hold, own.fresh, own.gradient
         self.noised: list[dict[str, Array]] = []
 
     def charge(self, t: int) -> None:
         self.noised.append({})
 
-    def gradient(self, t: int, grad: Array) -> Array:
-        if self._boundary.mechanism.where == "messages":
-            return grad
-        self.noised[t]["gradient"] = self._boundary.clamped_to_grid(t, grad)
-        return grad if self._other is None else self._other.noised[t]["gradient"]  # the same release in both worlds
-
     def release(self, channel: str, t: int, value: Array) -> Array:
-        if self._boundary.mechanism.where == "messages":
-            self.noised[t][channel] = self._boundary.clamped_to_grid(t, value)
+        if not self._on_messages:
+            return cast("Array", self._own.release(channel, t, value))
+        self.noised[t][channel] = self._own.clamped_to_grid(t, value, self._own._split.get(channel, 1.0))
         return value
+
+    def _unnoised(self, t: int, value: Array) -> Array:
+        """What the boundary takes for a noised gradient: the same release in both worlds."""
+        self.noised[t]["gradient"] = self._own.clamped_to_grid(t, value)
+        return (self if self._other is None else self._other).noised[t]["gradient"].copy()
+
+    def forget(self, t: int, unused: Array) -> None:
+        """Round t's gradients that nobody uses: what was not released is not seen."""
+        if "gradient" in self.noised[t]:
+            self.noised[t]["gradient"][unused] = 0.0
 
 
 class Worlds:
@@ -209,6 +230,9 @@ class Worlds:
                     for world, state, replaced in zip(worlds, states, (False, True), strict=True)
                 ]
                 same &= self._same_in_public(*sent)
+                unused = self._unused(first.fresh(t), *sent)
+                first.forget(t, unused)
+                second.forget(t, unused)
                 targets = given.targets[:, min(t + 1, case.rounds - 1)]
                 if steer is not None:
                     alone = [self._alone(*each, t) for each in zip(states, sent, strict=True)]
@@ -226,14 +250,21 @@ class Worlds:
     def _records(self, given: Candidate, k: Integers, t: int, replaced: bool) -> Batch:
         rows, labels = given.records[:, t].copy(), given.labels[:, t].copy()
         now = (k == t) & replaced
-        rows[now, 0], labels[now, 0] = given.other[now], given.other_label[now]
+        which = slice(None) if self.case.setting.per_round else slice(0, 1)
+        rows[now, which], labels[now, which] = given.other[now, None], given.other_label[now, None]
         return self.case.batch(rows, labels)
 
+    def _unused(self, fresh: Any, one: Any, other: Any) -> Array:
+        """Who neither says that it releases nor steps with a gradient."""
+        still = (one.gradient == 0).all(axis=1) & (other.gradient == 0).all(axis=1)
+        return np.asarray(still & ~np.broadcast_to(fresh, still.shape))
+
     def _same_in_public(self, one: Any, other: Any) -> Array:
-        """Per learner, whether all that is sent without noise is the same in both worlds."""
-        same = np.ones(self.case.learners, dtype=bool)
+        """Per learner, whether all that is sent or stepped with after the noise is the same in both worlds."""
+        at_source = self.case.mechanism.where == "source"
+        same = (one.gradient == other.gradient).all(axis=1) if at_source else np.ones(self.case.learners, dtype=bool)
         for channel, out in one.out.items():
-            if not out.private or self.case.mechanism.where == "source":
+            if not out.private or at_source:
                 same &= (out.value == other.out[channel].value).all(axis=1)
         return same
 
@@ -278,6 +309,6 @@ class Worlds:
         for t, (a, b) in enumerate(zip(one, other, strict=True)):
             for channel in a:
                 apart = np.linalg.norm(a[channel] - b[channel], self.case.law.norm, axis=1)
-                shift = apart / self._scales[t]
+                shift = apart / (self._scales[t] * self.case.times(channel))
                 loss += shift**2 if self.case.law.squared else shift
         return loss

@@ -21,10 +21,10 @@ from gossamer.checks.worlds import Case
 from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
+from gossamer.privacy.releases import every, thinning
 from gossamer.schedules import decay
 
 GRADIENTS: tuple[Gradient, ...] = ("history", "latest")
-PLANTED: tuple[Gradient, ...] = ("history", "latest", "latest")
 STEPS = (0.05, 1.0)  # short, so that one record's own path counts most; and long, so that the others' reaction does
 MEANING = (
     "power: the largest privacy loss that replays of all learners on two neighbouring sets of records reached, as a "
@@ -84,8 +84,8 @@ def _cases(network: Network, rounds: int, per_round: int) -> Iterator[tuple[floa
     for step in STEPS:
         algorithm = ldp_gradient_tracking(step=decay(step, 0.8))
         for mechanism, gradient, clipped in itertools.product(_mechanisms(), GRADIENTS, (False, True)):
-            if mechanism.where == "source" and (gradient == "history" or step != STEPS[0]):
-                continue  # the first pair is refused anyway, and a step changes nothing at the source
+            if mechanism.where == "source" and step != STEPS[0]:
+                continue  # a step changes nothing there
             if step == STEPS[0] or not clipped:
                 yield step, Case(algorithm, network, _model(mechanism, clipped), mechanism, gradient, rounds, per_round)
 
@@ -97,7 +97,7 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
     cases = [
         Case(algorithm, network, _model(mechanism, clipped), mechanism, gradient, rounds, per_round)
-        for mechanism, gradient, clipped in zip(_mechanisms()[:3], PLANTED, (True, False, True), strict=True)
+        for mechanism, gradient, clipped in _planted()
     ]
     with _bar() as bar:
         task = bar.add_task("planting defects", total=len(cases) * len(DEFECTS))
@@ -121,19 +121,22 @@ def _outside(network: Network) -> tuple[int, list[str]]:
         return 0, [f"No outside judge: jax_privacy's auditor is not installed; get it with {install}."]
     refuted, says = 0, []
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
-    for mechanism in (Laplace.for_budget(1.0, where="source"), Laplace.for_budget(1.0), Gaussian.for_budget(1.0, 1e-5)):
-        gradient: Gradient = "latest" if mechanism.where == "source" else "history"
+    for mechanism, gradient in _judged():
         finding = judge(Case(algorithm, network, LogisticRegression(l2=0.1), mechanism, gradient, rounds=6))
         at = f" (δ = {mechanism.delta:g})" if mechanism.delta else ""
         claim = f"ε ≥ {finding.measured:.2f} of the claimed {finding.allowed:.2f}{at}"
         verdict = "holds" if finding.holds else "REFUTED"
-        says.append(f"Outside judge, {_name(mechanism)}: certifies {claim}: {verdict}.")
+        says.append(f"Outside judge, {_name(mechanism)}, {gradient}: certifies {claim}: {verdict}.")
         refuted += not finding.holds
     return refuted, says
 
 
 def _name(mechanism: Mechanism) -> str:
-    return f"{mechanism.law} {'on messages' if mechanism.where == 'messages' else 'at the source'}"
+    if mechanism.where == "messages":
+        return f"{mechanism.law} on messages"
+    shape = [str(mechanism.releases)] if mechanism.releases is not None else []
+    shape += [f"band {mechanism.band}"] if mechanism.band > 1 else []
+    return " ".join([f"{mechanism.law} at the source", *shape])
 
 
 def _model_name(case: Case) -> str:
@@ -153,4 +156,28 @@ def _mechanisms() -> list[Mechanism]:
         Gaussian(decay(1.0, 0.6), delta=1e-5),
         Laplace(decay(1.0, 0.0), "source"),
         Gaussian(decay(1.0, 0.0), "source", delta=1e-5),
+        Laplace(decay(1.0, 0.3), "source", releases=thinning(1.3, after=2)),
+        Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=every(1, after=2), band=3),
+    ]
+
+
+def _planted() -> list[tuple[Mechanism, Gradient, bool]]:
+    """The cases that defects are planted in, with or without a clipper."""
+    laplace, gaussian, laplace_source, _, thinned, correlated = _mechanisms()
+    return [
+        (laplace, "history", True),
+        (gaussian, "latest", False),
+        (laplace_source, "latest", True),
+        (thinned, "history", True),
+        (correlated, "history", False),
+    ]
+
+
+def _judged() -> list[tuple[Mechanism, Gradient]]:
+    return [
+        (Laplace.for_budget(1.0, where="source"), "latest"),
+        (Laplace.for_budget(1.0, where="source"), "history"),
+        (Gaussian.for_budget(1.0, 1e-5, where="source", releases=every(1, after=1), band=3), "history"),
+        (Laplace.for_budget(1.0), "history"),
+        (Gaussian.for_budget(1.0, 1e-5), "history"),
     ]

@@ -127,8 +127,22 @@ class PrivateBoundary:
         weighted = sum((f * g for f, (g, _) in zip(behind, self._past, strict=True)), 0 * grad)
         used = sum((f * g for f, (_, g) in zip(behind, self._past, strict=True)), 0 * grad)
         noisy = self._noised(t, grad + weighted) - used
-        self._past.appendleft((grad, noisy))
+        self._remember(np.broadcast_to(self.fresh(t), len(self.ledgers)), (grad, noisy))
         return noisy
+
+    def _remember(self, fresh: NDArray[np.bool_], newest: tuple[Array, Array]) -> None:
+        """Put the newest in front of what is past, of those who release: releases are counted learner by learner."""
+        if fresh.all():
+            self._past.appendleft(newest)
+            return
+        moved = [newest, *self._past][: self._past.maxlen]
+        stayed = [*self._past, (0 * newest[0], 0 * newest[1])]
+        self._past.clear()
+        for old, new in zip(stayed, moved, strict=False):
+            pair = tuple(0 + part for part in old)  # copies
+            for part, instead in zip(pair, new, strict=True):
+                part[fresh] = instead[fresh]
+            self._past.append((pair[0], pair[1]))
 
     def take(self, t: int, got: Array) -> Array:
         """What a learner may use of a sum that it received in round t: nothing beyond what rounding is proved for.

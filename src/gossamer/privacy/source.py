@@ -76,7 +76,7 @@ def shifts_of(terms: Terms, rounds: int, k: int) -> Array:
     t = terms.releases.before(rounds)
     t = t[t >= k]
     moved = np.where(t < k + terms.window, moves(terms, t), 0.0)
-    if len(terms.factor) > 1:
+    if len(terms.factor) > 1 and len(t):
         moved = np.convolve(moved, terms.factor)[: len(t)]
     seen = moved > 0
     return np.asarray(moved[seen] * terms.inverse_scale(t[seen].astype(float)))
