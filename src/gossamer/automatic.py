@@ -93,8 +93,8 @@ def found_step(
 def _longest(model: Model, table: Table, played: Rehearsed) -> float:
     """The longest λ0 that does not overshoot; ∞ where nothing is declared.
 
-    A loss of classes pulls no harder the farther a model is off, and forgives a learner that jumps. A squared loss and a
-    ridge do not: what one learner does to itself in a round must not overshoot either.
+    A loss of classes pulls no harder the farther a model is off, and forgives a learner that jumps. A squared loss and
+    a ridge do not: what one learner does to itself in a round must not overshoot either.
     """
     curvature = curvature_of(model, table)
     quantity = isinstance(model, LinearModel) and not model.bounded

@@ -53,7 +53,7 @@ class SimulatedNoise:
         return self._drawn(channel, t, shape)
 
     def _correlated(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
-        """x_j = z_j − Σ_{i≥1} f_i x_{j−i} over releases: from the one before or, where a run goes on, from the first."""
+        """x_j = z_j − Σ_{i≥1} f_i x_{j−i} over releases: from the one before, or from the first where a run goes on."""
         releases = list((self.releases or Releases()).before(t + 1))
         past = _PAST.get((self, channel, shape))
         if past is None or len(past) + 1 != len(releases):
