@@ -193,22 +193,37 @@ def to_softmax_weights(margins, label, limit, order):  # type: ignore[no-untyped
 
 @_fast
 def dense_softmax(rows, labels, limits, start, filled, theta, order, grad):  # type: ignore[no-untyped-def]
-    """theta and grad are (m, n, K)."""
+    """theta and grad are (m, n, K). Class by class their numbers lie side by side, and the loops are SIMD."""
     n, classes = theta.shape[1:]
-    margins = np.empty(classes)
+    point, slope = np.empty((classes, n)), np.empty((classes, n))
+    wide = np.empty((4, n))  # four records, in float64, share one pass over the gradient
+    weights = np.empty((4, classes))
     for i in range(len(filled)):
-        share = 1.0 / max(filled[i], 1)
-        grad[i] = 0.0
-        for r in range(start[i], start[i] + filled[i]):
-            margins[:] = 0.0
-            for c in range(n):
+        point[:] = theta[i].T
+        slope[:] = 0.0
+        share, end = 1.0 / max(filled[i], 1), start[i] + filled[i]
+        for first in range(start[i], end, 4):
+            count = min(4, end - first)
+            weights[:] = 0.0
+            wide[count:] = 0.0
+            for q in range(count):
+                record = wide[q]
+                for c in range(n):
+                    record[c] = rows[first + q, c]
                 for k in range(classes):
-                    margins[k] += rows[r, c] * theta[i, c, k]
-            to_softmax_weights(margins, labels[r], limits[r : r + 1], order)
-            margins *= share
-            for c in range(n):
-                for k in range(classes):
-                    grad[i, c, k] += margins[k] * rows[r, c]
+                    margin, of_class = 0.0, point[k]
+                    for c in range(n):
+                        margin += record[c] * of_class[c]
+                    weights[q, k] = margin
+                to_softmax_weights(weights[q], labels[first + q], limits[first + q : first + q + 1], order)
+                weights[q] *= share
+            a0, a1, a2, a3 = wide[0], wide[1], wide[2], wide[3]
+            for k in range(classes):
+                w0, w1, w2, w3 = weights[0, k], weights[1, k], weights[2, k], weights[3, k]
+                of_class = slope[k]
+                for c in range(n):
+                    of_class[c] += (w0 * a0[c] + w1 * a1[c]) + (w2 * a2[c] + w3 * a3[c])
+        grad[i] = slope.T
 
 
 @_fast
