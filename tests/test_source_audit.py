@@ -174,6 +174,25 @@ def test_methods_without_a_recursion_are_audited_at_the_source():
     assert power(found) >= 0.99
 
 
+@pytest.mark.parametrize(
+    ("model", "mechanism", "gradient"),
+    [
+        (gs.SoftmaxRegression(classes=3, l2=0.01), mechanism_of("laplace", every(2, after=1)), "history"),
+        (
+            gs.LogisticRegression(l2=0.01, clip=gs.clip_l2(0.5, per="round")),
+            mechanism_of("gaussian", every(2, after=1), band=2),
+            "latest",
+        ),
+        (gs.LogisticRegression(l2=0.01), Laplace(gs.decay(1.0, 0.6), split={"s": 2.0}), "history"),
+    ],
+    ids=["softmax", "clipped per round", "split on messages"],
+)
+def test_other_models_and_shapes_of_noise_hold(model, mechanism, gradient):
+    found = list(findings(Case(ALGORITHM, NET, model, mechanism, gradient, 9, 2)))
+    assert [f for f in found if not f.holds] == []
+    assert power(found) >= (0.99 if mechanism.where == "source" else 0.5)
+
+
 def test_an_audit_that_nothing_is_released_in_is_refused():
     with pytest.raises(gs.GossamerError, match="nothing is released"):
         gs.audit(ALGORITHM, NET, gs.LogisticRegression(), mechanism_of("laplace", every(1, after=50)), "history")
