@@ -17,7 +17,7 @@ from gossamer.checks.defects import DEFECTS
 from gossamer.checks.noise import noise_findings
 from gossamer.checks.worlds import Case
 from gossamer.privacy import Accountant, Gaussian, Laplace
-from gossamer.privacy.accountant import total
+from gossamer.privacy.accountant import total, total_for_ever
 from gossamer.privacy.releases import every, thinning
 
 NET = gs.Network.from_edges(3, [(0, 1), (1, 2), (2, 0)], 0.5)
@@ -107,6 +107,26 @@ def test_what_is_released_from_a_schedules_end_on_is_not_booked():
     ended, endless = (case_of("gaussian", every(2, after=1, until=u), "latest") for u in (6, math.inf))
     at_the_end = total(ended.terms[0], 6, True)
     assert total(ended.terms[0], 1000, True) == at_the_end < total(endless.terms[0], 1000, True)
+
+
+@pytest.mark.parametrize(
+    ("law", "releases", "band", "exponent", "held"),
+    [
+        ("gaussian", every(3, after=4), 1, 0.0, math.inf),
+        ("gaussian", every(3, after=4), 4, 0.3, math.inf),
+        ("laplace", thinning(1.2, after=3), 1, 0.3, math.inf),
+        ("laplace", every(2), 1, -0.5, math.inf),
+        ("gaussian", every(2), 3, -0.8, 40.0),
+    ],
+)
+def test_a_budget_for_ever_is_above_a_million_rounds_and_not_far(law, releases, band, exponent, held):
+    terms = replace(case_of(law, releases, band=band, exponent=exponent).terms[0], held_at_most=held)
+    t = np.array(release_rounds(releases, 10**6))
+    moved = 2 / np.minimum(2 * (t + 1.0), held)
+    shifts = np.convolve(moved, root_of_ones(band))[: len(t)] * (t + 1.0) ** exponent
+    squared = law == "gaussian"
+    direct = float((shifts ** (1 + squared)).sum())
+    assert direct <= total_for_ever(terms, squared) <= 1.02 * direct
 
 
 # -- other libraries ---------------------------------------------------------------------------------------------------
