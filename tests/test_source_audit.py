@@ -17,7 +17,7 @@ from gossamer.checks.defects import DEFECTS
 from gossamer.checks.noise import noise_findings
 from gossamer.checks.worlds import Case
 from gossamer.privacy import Accountant, Gaussian, Laplace
-from gossamer.privacy.accountant import total
+from gossamer.privacy.accountant import total, total_for_ever
 from gossamer.privacy.releases import every, thinning
 
 NET = gs.Network.from_edges(3, [(0, 1), (1, 2), (2, 0)], 0.5)
@@ -109,6 +109,26 @@ def test_what_is_released_from_a_schedules_end_on_is_not_booked():
     assert total(ended.terms[0], 1000, True) == at_the_end < total(endless.terms[0], 1000, True)
 
 
+@pytest.mark.parametrize(
+    ("law", "releases", "band", "exponent", "held"),
+    [
+        ("gaussian", every(3, after=4), 1, 0.0, math.inf),
+        ("gaussian", every(3, after=4), 4, 0.3, math.inf),
+        ("laplace", thinning(1.2, after=3), 1, 0.3, math.inf),
+        ("laplace", every(2), 1, -0.5, math.inf),
+        ("gaussian", every(2), 3, -0.8, 40.0),
+    ],
+)
+def test_a_budget_for_ever_is_above_a_million_rounds_and_not_far(law, releases, band, exponent, held):
+    terms = replace(case_of(law, releases, band=band, exponent=exponent).terms[0], held_at_most=held)
+    t = np.array(release_rounds(releases, 10**6))
+    moved = 2 / np.minimum(2 * (t + 1.0), held)
+    shifts = np.convolve(moved, root_of_ones(band))[: len(t)] * (t + 1.0) ** exponent
+    squared = law == "gaussian"
+    direct = float((shifts ** (1 + squared)).sum())
+    assert direct <= total_for_ever(terms, squared) <= 1.02 * direct
+
+
 # -- other libraries ---------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +192,25 @@ def test_methods_without_a_recursion_are_audited_at_the_source():
     found = gs.audit(bare, NET, gs.LogisticRegression(), mechanism_of("gaussian", every(1, after=2)), "history")
     assert all(f.holds for f in found)
     assert power(found) >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism", "gradient"),
+    [
+        (gs.SoftmaxRegression(classes=3, l2=0.01), mechanism_of("laplace", every(2, after=1)), "history"),
+        (
+            gs.LogisticRegression(l2=0.01, clip=gs.clip_l2(0.5, per="round")),
+            mechanism_of("gaussian", every(2, after=1), band=2),
+            "latest",
+        ),
+        (gs.LogisticRegression(l2=0.01), Laplace(gs.decay(1.0, 0.6), split={"s": 2.0}), "history"),
+    ],
+    ids=["softmax", "clipped per round", "split on messages"],
+)
+def test_other_models_and_shapes_of_noise_hold(model, mechanism, gradient):
+    found = list(findings(Case(ALGORITHM, NET, model, mechanism, gradient, 9, 2)))
+    assert [f for f in found if not f.holds] == []
+    assert power(found) >= (0.99 if mechanism.where == "source" else 0.5)
 
 
 def test_an_audit_that_nothing_is_released_in_is_refused():
