@@ -251,18 +251,25 @@ def test_a_spent_budget_means_no_further_release_while_mixing_goes_on() -> None:
 
 
 def test_a_run_goes_on_from_its_record_with_the_same_noise_and_plan() -> None:
-    for extra in ({}, {"band": 5}):
-        privacy = gs.Gaussian.for_budget(2.0, 1e-5, where="source", horizon=math.inf, **extra)
-        stopped = learn(privacy, callback=lambda progress: progress.t == 30, step="auto")
-        assert stopped.t == 30
-        on = learn(privacy, resume=stopped, step="auto")
-        assert on.t == 40
-        assert on.epsilon is not None
-        assert stopped.epsilon is not None
-        assert on.config["noise"] == stopped.config["noise"]
-        assert on.config["releases"] == stopped.config["releases"]
-        assert on.config["algorithm"] == stopped.config["algorithm"]
-        assert on.epsilon.spent[0] > stopped.epsilon.spent[0]
+    privacy = gs.Gaussian.for_budget(2.0, 1e-5, where="source", horizon=math.inf)
+    stopped = learn(privacy, callback=lambda progress: progress.t == 30, step="auto")
+    assert stopped.t == 30
+    on = learn(privacy, resume=stopped, step="auto")
+    assert on.t == 40
+    assert on.epsilon is not None
+    assert stopped.epsilon is not None
+    assert on.config["noise"] == stopped.config["noise"]
+    assert on.config["releases"] == stopped.config["releases"]
+    assert on.config["algorithm"] == stopped.config["algorithm"]
+    assert on.epsilon.spent[0] > stopped.epsilon.spent[0]
+
+
+def test_no_record_has_the_gradients_that_correlated_noise_goes_on_from() -> None:
+    privacy = gs.Gaussian.for_budget(2.0, 1e-5, where="source", band=5)
+    stopped = learn(privacy, callback=lambda progress: progress.t == 35)
+    assert set(stopped.state) == {"s", "theta", "z"}
+    with pytest.raises(GossamerError, match="in one go"):
+        learn(privacy, resume=stopped)
 
 
 def test_learners_with_fewer_records_are_booked_by_what_they_have() -> None:

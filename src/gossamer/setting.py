@@ -80,12 +80,14 @@ def setting_for(
 def curvature_of(model: Model, table: Table) -> float:
     """An L of the mean loss, in L2, for steps that do not overshoot; NaN where nothing is declared.
 
-    A loss of margins has the Hessian E[w' a aᵀ], whose norm is at most slope · ‖a‖² times the share that one direction
-    holds of all features.
+    A loss of margins has the Hessian E[w' ⊗ a aᵀ]. Its norm is at most that of w' times ‖a‖² times the share that one
+    direction holds of all features. w' is that of θ = 0, where nothing is known yet: ¼ of two classes, 1/K of K.
     """
     if table.bounds is None or not isinstance(model, LinearModel):
         return math.nan
-    return float(model.known_weights(2).slope * table.bounds.l2**2 * table.spread + model.l2)
+    nothing = np.zeros((1, 1, model.outputs))
+    slopes = [model.curve(nothing, one[None, None]).ravel() for one in np.eye(model.outputs)]
+    return float(np.linalg.norm(slopes, 2) * table.bounds.l2**2 * table.spread + model.l2)
 
 
 def setting_of(

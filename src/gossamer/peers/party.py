@@ -27,6 +27,7 @@ from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, split_vector
 from gossamer.privacy import Boundary
+from gossamer.privacy.boundary import KEPT
 from gossamer.records import Batch
 from gossamer.rounds import Rounds
 from gossamer.types import Array, Matrix
@@ -124,14 +125,14 @@ class Party:
             self._outbox: dict[int, dict[str, list[bytes]]] = {}
             self._prepare(0, state, ())
             return
-        own = {name: value for name, value in now.state.items() if not name.startswith("sent.")}
+        own = {name: value for name, value in now.state.items() if not name.startswith(KEPT)}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
         self._sent = unused.get(now.round, {})
         self._outbox = {t: _frame(t, sent) for t, sent in unused.items()}
         for t in range(now.charged):
             self._boundary.charge(t)
-        self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith("sent.")})
+        self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith(KEPT)})
         newest = min(now.round, self.steps - 1)
         if self.feed.read(newest) != now.read:
             raise GossamerError(

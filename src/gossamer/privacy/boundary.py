@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CLAMP = LARGEST - 1  # noise scales
 LARGEST_SCALE = 1e90
+UNNOISED = "past."  # what the names of past gradients start with: they stay where the records are
+KEPT = ("sent.", UNNOISED)  # what the names of all that a boundary keeps start with
 PAST = ("gradient", "used")  # of releases before, where noise is correlated over them
 BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was sent so far, and if the run never ends
 Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
@@ -204,6 +206,11 @@ class PrivateBoundary:
         return budgets(spent, [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
 
     @property
+    def correlated(self) -> bool:
+        """Whether noise is correlated over releases."""
+        return len(self._factor) > 1
+
+    @property
     def description(self) -> dict[str, Any]:
         """Each learner's noise, for a run's record."""
         terms = [ledger.terms for ledger in self.ledgers]
@@ -230,14 +237,18 @@ class PrivateBoundary:
     def kept(self, t: int) -> dict[str, Array]:
         """The last messages, by name, where a learner has stopped and goes on sending its own; and past gradients."""
         sent = {f"sent.{c}": last for c, last in self._last.items()} if (t >= self.stops).any() else {}
-        past = {f"sent.{k}.{name}": g for k, pair in enumerate(self._past) for name, g in zip(PAST, pair, strict=True)}
+        past = {
+            f"{UNNOISED}{k}.{name}": g for k, pair in enumerate(self._past) for name, g in zip(PAST, pair, strict=True)
+        }
         return sent | past
 
     def go_on(self, kept: Mapping[str, Array]) -> None:
         """Take back what `kept` gave; with it may come other things."""
         sent = {name.removeprefix("sent."): value for name, value in kept.items() if name.startswith("sent.")}
         pairs = [
-            [sent.pop(f"{k}.{name}") for name in PAST] for k in range(len(self._factor)) if f"{k}.{PAST[0]}" in sent
+            [kept[f"{UNNOISED}{k}.{name}"] for name in PAST]
+            for k in range(len(self._factor))
+            if f"{UNNOISED}{k}.{PAST[0]}" in kept
         ]
         self._past.extend((own, used) for own, used in pairs)
         self._last = sent

@@ -23,6 +23,7 @@ from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError,
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
+from gossamer.privacy.boundary import UNNOISED
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
@@ -122,6 +123,11 @@ def simulate(
         boundary = Unproved(privacy)
     private = isinstance(boundary, PrivateBoundary)
     if isinstance(boundary, PrivateBoundary) and resume is not None:
+        if boundary.correlated:
+            raise NotResumedError(
+                "noise that is correlated over releases goes on from past gradients, which are not noised and so are in "
+                "no record: run it in one go, or with ", Argument("band", 1), ".",
+            )  # fmt: skip
         for t in range(start):
             boundary.charge(t)
         _check_booked(resume, boundary)
@@ -152,7 +158,9 @@ def simulate(
         last = [] if history[-1].t[0] == t else [mean_row(t, learners, metrics.each)]
         joined = np.concatenate(history + last).view(np.recarray)
         kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
-        kept |= {name: model.to_record(value) for name, value in boundary.kept(t).items()}
+        # Past gradients, which correlated noise goes on from, are not noised: no record has them.
+        sent = {name: value for name, value in boundary.kept(t).items() if not name.startswith(UNNOISED)}
+        kept |= {name: model.to_record(value) for name, value in sent.items()}
         said, budget = (*notes, *boundary.notes(t)), boundary.budget()
         if budget is not None and model.arrays.tensors:
             said = (*said, "ε is of what is sent: running means and training accuracies in this record are not noised.")

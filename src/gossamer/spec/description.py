@@ -96,7 +96,7 @@ class Model:
         help="logistic, softmax, ridge, resnet18, cnn, or package.module:name [default: by --classes; ridge if --range "
         "declares the target; else by what the target holds; resnet18 for images]."
     )
-    l2: float | None = setting(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for neural networks].")
+    l2: float | None = setting(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for images].")
     clip: float | None = setting(
         help="Scale back each record's gradient to this length, ‖·‖₂ (‖·‖₁ with --law laplace) [default: with noise at "
         "the source and classes, half of what features allow]."

@@ -172,7 +172,7 @@ def check_model_settings(spec: Spec, kind: Kind) -> None:
 def ridge_of(spec: Spec, kind: Kind) -> float:
     if spec.model.l2 is not None:
         return spec.model.l2
-    return 0.0 if kind.images else RIDGE
+    return 0.0 if kind.images or spec.data.features == "scattering" else RIDGE
 
 
 def step_of(spec: Spec, dataset: Dataset | None) -> str:
