@@ -26,7 +26,7 @@ from gossamer.experiments.frontier import KINDS, budget_of, curve, frontier
 from gossamer.experiments.frontier import QUICK as QUICK_FRONTIER
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.search import Choice
-from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied, Study, least
+from gossamer.experiments.study import LATE, OURS, Case, Effort, Entry, Studied, Study, least
 from gossamer.spec import Spec
 
 COMPARED = [name for name, method in METHODS.entries().items() if method.compared]
@@ -35,9 +35,9 @@ MUSHROOMS = Spec.of(dataset="mushrooms", l2=1e-2, graph="paper")
 LINES = Spec.of(dataset="regression", l2=1e-3, clip=1.0, graph="paper")
 
 
-def task_of(method, step, seed, steps, epsilon, law="laplace", where="messages"):
+def task_of(method, step, seed, steps, epsilon, law="laplace", where="messages", gradient=None):
     study = Study(LINES, Effort(steps, 1, (step,)), None, least("tracking_error"))
-    return study.task(Case(method, epsilon, law=law, where=where), Choice(step), seed)
+    return study.task(Case(method, epsilon, law=law, where=where, gradient=gradient), Choice(step), seed)
 
 
 @pytest.mark.parametrize("method", METHODS.entries())
@@ -49,7 +49,7 @@ def test_every_method_meets_the_budget_by_its_own_recursion(method, law):
 
 
 def test_source_noise_costs_the_same_for_every_method():
-    results = [task_of(m, 0.1, 0, 25, 5.0, "laplace", "source").outcome() for m in COMPARED]
+    results = [task_of(m, 0.1, 0, 25, 5.0, "laplace", "source", "latest").outcome() for m in COMPARED]
     assert len({tuple(r["noise"]) for r in results}) == 1
     assert all(r["epsilon"][0] == pytest.approx(5.0, abs=1e-6) for r in results)
 
@@ -147,7 +147,7 @@ def test_a_frontier_has_every_cell(tmp_path):
     assert {(e.method, e.which, budget_of(e)) for e in studied.entries} == {
         (m, k, e) for m in ("ldp_gradient_tracking", "dsgd") for k in KINDS for e in effort.epsilons
     }
-    assert all(e.step in effort.grid for e in studied.entries)
+    assert all(e.step / (LATE if e.case.releases_again else 1) in effort.grid for e in studied.entries)
     for entry in studied.entries:
         assert all(e <= budget_of(entry) * (1 + 1e-9) for run in entry.runs for e in run["epsilon"])
     x, rows = curve(studied, "dsgd", "Laplace on messages", "accuracy", 0.0)
@@ -238,7 +238,7 @@ def test_the_frontier_command(gossamer, tmp_path, monkeypatch):
     methods = ("--methods", "ldp_gradient_tracking,dsgd")
     code, out, err = gossamer("frontier", "mushrooms", "--quick", *methods, "--jobs", 1, "--out", "f")
     assert code == 0, err
-    assert "Gaussian at the source, ε = 10000: best is" in " ".join(out.split())
+    assert "Gaussian at the source, history, ε = 10000: best is" in " ".join(out.split())
     found = json.loads((tmp_path / "f" / "results.json").read_text())
     assert len(found["points"]) == 2 * 4 * 3 * 2, "chosen by accuracy, and by the gap"
     assert all(math.isfinite(a) for p in found["points"] for a in p["accuracy"] if a is not None)

@@ -56,6 +56,10 @@ def compare(
         None,
         help="ε of every learner over the whole run [default: Algorithm 1's largest under its published settings].",
     ),
+    kind: str = typer.Option(
+        figure2.PAPERS_KIND,
+        help=f"The kind of noise, of which all but the first need --epsilon: {'; '.join(privacy_frontier.KINDS)}.",
+    ),
     regression: bool = typer.Option(False, "--regression", help="The same as the dataset 'regression'."),
     steps: int | None = typer.Option(
         None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort; images 30 or 1500]."
@@ -93,11 +97,14 @@ def compare(
         return
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise BadValue("epsilon", epsilon, "expected a finite number above 0")
+    (kind,) = _choose_kinds(kind)
+    if kind != figure2.PAPERS_KIND and epsilon is None:
+        raise GossamerError(f"--kind '{kind}' needs --epsilon: the published ε is of the paper's own noise.")
     chosen = _choose_methods(methods, _compared())
     problem = _problem(spec, dataset)
     effort = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
     with counted("compare") as progress:
-        studied = figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon)
+        studied = figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon, kind)
     table = Table("method", "step", "λ0", *SHOWN.values(), "ε", box=None, header_style="bold", pad_edge=False)
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
         errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
@@ -130,6 +137,10 @@ def _compare_images(
 def frontier(
     spec: Spec,
     methods: str | None = Methods,
+    kinds: str | None = typer.Option(
+        None, help=f"Some kinds of noise, with ; between: {'; '.join(privacy_frontier.KINDS)} [default: all]."
+    ),
+    epsilons: str | None = typer.Option(None, help="The budgets: 1,3,10 [default: by effort]."),
     jobs: int | None = Jobs,
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
     full: bool = typer.Option(False, "--full", help="Eleven budgets and ten seeds: some hours on two cores."),
@@ -145,15 +156,17 @@ def frontier(
     _check_effort(quick, full, out)
     dataset = dataset_of(spec)
     if dataset is not None and dataset.images:
-        if full or "l2" in spec.given() or "graph" in spec.given():
-            raise GossamerError("--l2, --graph and --full are not for images: leave them out.")
+        if full or kinds or epsilons or "l2" in spec.given() or "graph" in spec.given():
+            raise GossamerError("--l2, --graph, --kinds, --epsilons and --full are not for images: leave them out.")
         _trace_images(spec, methods, jobs, quick, out)
         return
     study = privacy_frontier
     effort = study.QUICK if quick else study.FULL if full else study.USUAL
+    if epsilons is not None:
+        effort = replace(effort, epsilons=_choose_budgets(epsilons))
     chosen, problem = _choose_methods(methods, _compared()), _problem(spec, dataset)
     with counted("frontier") as progress:
-        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen)
+        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen, _choose_kinds(kinds))
     _finish(tell_frontier(studied), None, out)
 
 
@@ -195,6 +208,28 @@ def _choose_methods(text: str | None, usual: Sequence[str]) -> tuple[str, ...]:
     for name in chosen:
         METHODS.find(name)
     return chosen
+
+
+def _choose_kinds(text: str | None) -> tuple[str, ...]:
+    """The kinds of noise that are named, as far as is needed to tell them apart."""
+    known = tuple(privacy_frontier.KINDS)
+    chosen = []
+    for word in known if text is None else [word.strip() for word in text.split(";") if word.strip()]:
+        meant = [word] if word in known else [kind for kind in known if word.lower() in kind.lower()]
+        if len(meant) != 1:
+            raise BadValue("kinds", word, f"expected one of {'; '.join(known)}")
+        chosen += meant
+    return tuple(chosen)
+
+
+def _choose_budgets(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < epsilon < math.inf for epsilon in found):
+        raise BadValue("epsilons", text, "expected finite numbers above 0, such as 1,3,10")
+    return found
 
 
 def _problem(spec: Spec, dataset: Dataset | None) -> Spec:

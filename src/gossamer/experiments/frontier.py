@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,24 @@ from gossamer.experiments.tasks import Result
 from gossamer.privacy.laws import law_named
 from gossamer.spec import Spec
 
-KINDS: dict[str, tuple[str, str]] = {
-    "Laplace on messages": ("laplace", "messages"),
-    "Gaussian on messages": ("gaussian", "messages"),
-    "Laplace at the source": ("laplace", "source"),
-    "Gaussian at the source": ("gaussian", "source"),
+
+class Kind(NamedTuple):
+    """A kind of noise: its law, where it goes, of which records gradients are, and whether it is correlated."""
+
+    law: str
+    where: str
+    gradient: str | None = None
+    band: int | None = None
+
+
+KINDS: dict[str, Kind] = {
+    "Laplace on messages": Kind("laplace", "messages"),
+    "Gaussian on messages": Kind("gaussian", "messages"),
+    "Laplace at the source, latest": Kind("laplace", "source", "latest"),
+    "Gaussian at the source, latest": Kind("gaussian", "source", "latest"),
+    "Gaussian at the source, correlated": Kind("gaussian", "source", "latest", 64),
+    "Laplace at the source, history": Kind("laplace", "source", "history"),
+    "Gaussian at the source, history": Kind("gaussian", "source", "history"),
 }
 SCORES: dict[str, Callable[[Result], float]] = {
     "accuracy": most("accuracy"),
@@ -52,7 +65,7 @@ def frontier(
         for kind in kinds
         for epsilon in effort.epsilons
         # At the source messages carry no noise: with the own term noised or not, a method is one run.
-        if not (find_method(method).noises_own and KINDS[kind][1] == "source")
+        if not (find_method(method).noises_own and KINDS[kind].where == "source")
     ]
     found = [
         Study(problem, effort, runs, score, _scale_rows).run(

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.frontier import KINDS, budget_of, curve, ours_beside
-from gossamer.experiments.pages import Page, paired, problem_of, rounded, say_gradient
+from gossamer.experiments.pages import Page, paired, problem_of, rounded
 from gossamer.experiments.study import Entry, Studied
 from gossamer.privacy.laws import law_named
 from gossamer.spec.description import DELTA
@@ -22,7 +22,9 @@ FIGURES = {
 def tell_frontier(studied: Studied) -> Page:
     about = (
         f"{_run_on(studied)}. Mean accuracy at the end over {studied.effort.seeds} seeds, by method and kind of noise. "
-        f"{_tuned(studied)} {_gradients(studied)} "
+        f"{_tuned(studied)} With noise on messages gradients are over all records so far; at the source as the kind "
+        "of noise says: 'latest' is the newest round's records, 'correlated' the same with noise that is correlated "
+        "over 64 releases, 'history' all records so far. "
         "A method with its own term noised is shown for noise on messages only: at the source both "
         "forms are one run."
     )
@@ -42,13 +44,6 @@ def _tuned(studied: Studied) -> str:
         f"{what} chosen on {effort.tuning_seeds} other seed{'s' * (effort.tuning_seeds > 1)} by the quantity "
         "that is shown: in the table and the first picture by accuracy, in the second by the optimality gap."
     )
-
-
-def _gradients(studied: Studied) -> str:
-    on_messages, at_source = (
-        say_gradient(studied.problem.but(draw="once", where=where, epsilon="1")) for where in ("messages", "source")
-    )
-    return f"Gradients are over {on_messages} with noise on messages, over {at_source} with noise at the source."
 
 
 def _kinds(studied: Studied) -> list[str]:

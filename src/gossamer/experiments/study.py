@@ -26,6 +26,7 @@ from gossamer.spec import Spec
 
 TUNING = 1000  # the first tuning seed; evaluation counts from 0
 OURS = "ldp_gradient_tracking"
+LATE = 32.0  # λ_t = λ0/(t+1)^v has fallen so far by the time that a history is released
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,14 @@ class Case:
     published: float | None = None  # the first scale of the paper's own noise
     law: str = "laplace"
     where: str = "messages"
+    gradient: str | None = None  # None: as a run with such noise has it
+    band: int | None = None  # over how many releases noise is correlated
     by: str = ""
+
+    @property
+    def releases_again(self) -> bool:
+        """Whether noise goes to the source, and to the mean over all records so far."""
+        return self.where == "source" and self.gradient != "latest"
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,8 @@ class Study:
             "epsilon": None if case.epsilon is None else repr(case.epsilon),
             "law": case.law,
             "where": case.where,
+            "gradient": case.gradient or self.problem.algorithm.gradient,
+            "band": case.band,
             "steps": self.effort.steps,
             "seed": seed,
         }
@@ -169,8 +179,7 @@ class Study:
     def tune(self, cases: Sequence[Case]) -> Tried:
         """Every case at every choice of the grid, on the tuning seeds, and from its best on where that is refined."""
         tried: Tried = {case: {} for case in cases}
-        grid = [Choice(step, n) for n in self.effort.per_round for step in self.effort.grid]
-        self._try(dict.fromkeys(cases, grid), tried)
+        self._try({case: self._grid(case) for case in cases}, tried)
         if not self.effort.refined:
             return tried
         self._near(tried)
@@ -179,6 +188,11 @@ class Study:
         self._try({case: search.with_splits(self.best(by), self._splits(case)) for case, by in tried.items()}, tried)
         self._near(tried)
         return tried
+
+    def _grid(self, case: Case) -> list[Choice]:
+        """The effort's; steps that begin to count when most rounds are over start larger."""
+        times = LATE if case.releases_again else 1.0
+        return [Choice(times * step, n) for n in self.effort.per_round for step in self.effort.grid]
 
     def _near(self, tried: Tried) -> None:
         """The √2 neighbours of every best, again where one of them is better: also beyond the ends of the grid."""

@@ -125,8 +125,8 @@ def simulate(
     if isinstance(boundary, PrivateBoundary) and resume is not None:
         if boundary.correlated:
             raise NotResumedError(
-                "noise that is correlated over releases goes on from past gradients, which are not noised and so are in "
-                "no record: run it in one go, or with ", Argument("band", 1), ".",
+                "noise that is correlated over releases goes on from past gradients, which are not noised and so in no "
+                "record: run it in one go, or with ", Argument("band", 1), ".",
             )  # fmt: skip
         for t in range(start):
             boundary.charge(t)
