@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.automatic import found_step
+from gossamer.datasets.regression import regression
 from gossamer.models.memory import LinearMemory
 from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
 from gossamer.peers.journal import Journal
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.privacy import Unproved
-from gossamer.records import Batch, dense_rows
+from gossamer.records import Batch, FeatureBounds, dense_rows
+from gossamer.setting import setting_of
 from gossamer.streams import from_arrays
 
 MODEL = gs.RidgeRegression(l2=0.1)
@@ -189,3 +194,45 @@ def test_a_party_that_starts_again_sends_the_same_bytes_and_what_a_simulation_se
     algorithm = gs.ldp_gradient_tracking(step=gs.decay(0.02, 0.6))
     run = gs.simulate(algorithm, gs.Network.ring(3), stream, model=MODEL, steps=steps)
     np.testing.assert_allclose(np.vstack([states[i] for i in range(3)]), run.theta, rtol=1e-12, atol=1e-13)
+
+
+# -- steps for a quantity whose range is declared ----------------------------------------------------------------------
+
+
+def found(table, clip, privacy=None, steps=200):
+    stream = gs.streams.OnePass(table, [np.arange(i, len(table), 3) for i in range(3)])
+    algorithm, net = gs.ldp_gradient_tracking(step="auto"), gs.Network.ring(3)
+    model = gs.RidgeRegression(clip=None if clip is None else gs.clip_l2(clip))
+    privacy = privacy or gs.Gaussian.for_budget(0.3, 1e-5, where="source", horizon=steps)
+    setting = lambda: setting_of(algorithm, net, stream, model, "history", steps)  # noqa: E731
+    return found_step(algorithm, net, model, table, privacy, steps, setting)
+
+
+def test_with_a_declared_range_noise_moves_margins_by_a_share_of_it_whatever_the_clipper():
+    """Noise is in proportion to c: λ0 c is the same for every c where noise decides, and grows with the range."""
+    table = stream_of(per_round=(1, 1, 1), T=200, n=4).table
+    table = replace(table, bounds=FeatureBounds(4.0, 2.0, 1.0), rows=np.clip(table.rows, -1, 1))
+    unit, twice = (replace(table, half_range=half) for half in (0.05, 0.1))
+    steps = [clip * found(unit, clip) for clip in (3.0, 6.0, 12.0)]
+    np.testing.assert_allclose(steps, steps[0], rtol=0.01)
+    np.testing.assert_allclose(found(twice, 6.0), 2 * found(unit, 6.0), rtol=0.01)
+    assert found(table, 6.0) == found(replace(table, half_range=0.0), 6.0)
+
+
+def test_a_declared_target_says_its_range_and_one_read_off_the_data_does_not(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text("a,y\n" + "".join(f"{k},{2 * k}\n" for k in range(8)))
+
+    def half(**declared):
+        return gs.streams.from_csv(path, "y", 2, regression=True, ranges=declared).table.half_range
+
+    assert half(a=(0, 10), y=(0, 20)) == 0.5
+    assert half(a=(0, 10)) == 0.0
+    assert regression().table.half_range == 0.5
+
+
+def test_an_automatic_step_is_found_without_a_clipper_too():
+    """Noise at the source that makes no claim needs none."""
+    table = stream_of(per_round=(1, 1, 1), T=200, n=4).table
+    table = replace(table, bounds=FeatureBounds(4.0, 2.0, 1.0), rows=np.clip(table.rows, -1, 1))
+    assert found(table, None, gs.privacy.simulated(gs.decay(0.1, 0.0), where="source")) > 0
