@@ -5,9 +5,11 @@ once with the run's noise alone. The first says how far the models move for Σ �
 both are in proportion to λ0. Then λ0 is the smaller of
 
     the noise rule    noise alone would move a record's margin by a deviation of MARGIN at the end (for a quantity: by
-                      half of what its clipper leaves of a residual); no rule where there is no noise
+                      a quarter of half its declared range, or where none is declared by half of what its clipper leaves
+                      of a residual); no rule where there is no noise
     the longest step  movement per round at most LONGEST_STEP/L, L the smoothness of the mean loss as declared, and no
-                      more than what a ridge, or a squared loss, lets one learner move
+                      more than what a ridge, or a squared loss, lets one learner move; a clipped one pulls no harder
+                      the farther a model is off, and where the noise rule knows the range, it may move LONGEST_STEP/L
 
 Both are explained in gossamer.privacy.plan. Nothing here looks at a record.
 """
@@ -34,6 +36,7 @@ COLUMNS = 16  # draws of noise that a rehearsal has
 LONGEST = 20_000  # rounds that are rehearsed
 STEADY = 1.0  # times 1/L: the longest step for a squared loss, whose curvature is the same everywhere
 NETWORK = 0.05  # deviation of the noise in each parameter of a network, whose layers start with numbers of about that
+QUANTITY = 0.25  # deviation of the noise in a record's margin, in halves of a quantity's range: see docs/results/ridge
 USUAL = 1.0  # λ0 where nothing is declared and nothing is noised
 
 
@@ -100,7 +103,8 @@ def _longest(model: Model, table: Table, played: Rehearsed) -> float:
     quantity = isinstance(model, LinearModel) and not model.bounded
     limits = [STEADY / (model.l2 * played.jumped)] if model.l2 > 0 else []
     if curvature > 0:
-        limits += [STEADY / (curvature * played.jumped) if quantity else LONGEST_STEP / (curvature * played.moved)]
+        steady = LONGEST_STEP if model.clip is not None and table.half_range else STEADY
+        limits += [steady / (curvature * played.jumped) if quantity else LONGEST_STEP / (curvature * played.moved)]
     return min(limits, default=math.inf)
 
 
@@ -113,8 +117,8 @@ def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed
         return NETWORK / played.noise
     unit = MARGIN
     if not model.bounded:
-        assert model.clip is not None  # or no noise would have been found
-        unit = 0.5 * model.clip.c / bounds.l2
+        left = math.inf if model.clip is None else 0.5 * model.clip.c / bounds.l2
+        unit = QUANTITY * table.half_range or left
     return unit / (played.noise * bounds.l2)
 
 

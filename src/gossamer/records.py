@@ -55,6 +55,7 @@ class Table:
     bounds: FeatureBounds | None = None  # None: nothing was declared
     undeclared: str = ""  # what one record's value could change for others, and what to do, in words: no privacy then
     classes: int = 0  # how many were declared for the labels; 0: none were
+    half_range: float = 0.0  # of a quantity's labels, as declared; 0: none was. For step sizes, never for privacy
     spread: float = 1.0  # λ_max(E aaᵀ)/‖a‖², about, if it is known without looking: for step sizes, never for privacy
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -30,4 +31,6 @@ def regression(learners: int = LEARNERS, seed: int = 0, split: Literal["iid", "b
         X[np.arange(LEARNERS), :, own] = 0.5 * one + end
     y = np.clip(0.5 + X @ np.array(TRUTH) / 6 + 0.05 * rng.normal(size=X.shape[:2]), 0, 1)
     constant = np.ones((*X.shape[:2], 1))
-    return from_arrays(np.concatenate([X, constant], axis=2) / 6, y, ranges=(-1 / 6, 1 / 6))
+    stream = from_arrays(np.concatenate([X, constant], axis=2) / 6, y, ranges=(-1 / 6, 1 / 6))
+    stream.table = replace(stream.table, half_range=0.5)
+    return stream

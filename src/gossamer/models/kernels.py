@@ -4,7 +4,8 @@ Each kernel sets, for every learner i with records r in start_i … start_i + fi
 
     grad_i = mean_r w(a_rᵀθ_i, b_r) a_r
 
-the data's part: a ridge is no record's, and is added to what has been noised.
+the data's part: a ridge is no record's, and is added to what has been noised. Least squares has it from sums over the
+records, too, without any of them: see gossamer.models.statistics.
 
 Coded records (see gossamer.records) lie slot by slot, so that a run of records reads one small table after another:
 the forward pass looks up partial sums of θ, one per code value, the backward pass gathers weights in bins of the same
@@ -33,6 +34,11 @@ C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / factorial(k) for k in rang
 def _fast(function: Any) -> Any:
     # Sums may be reordered and 1/0 is infinite, for SIMD; but NaN keeps its meaning: a diverging run has to show.
     return njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
+
+
+def _in_order(function: Any) -> Any:
+    # Sums are never reordered: they are the same however many records come at a time.
+    return njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
 @_fast
@@ -159,6 +165,60 @@ def coded_scalar(codes, labels, limits, book, start, filled, theta, kind, grad):
         share = 1.0 / max(filled[i], 1)
         for c in range(len(slope)):
             slope[c] *= share
+
+
+@_in_order
+def add_dense(rows, labels, first, count, squares, products):  # type: ignore[no-untyped-def]
+    """Each learner's new records to its sums: the upper triangle of Σ a aᵀ, and Σ b a."""
+    n = rows.shape[1]
+    for i in range(len(count)):
+        here, given = rows[first[i] : first[i] + count[i]], labels[first[i] : first[i] + count[i]]
+        for j in range(n):
+            row = squares[i, j]
+            for r in range(count[i]):
+                one = here[r]
+                mine = np.float64(one[j])
+                for k in range(j, n):
+                    row[k] += mine * one[k]
+                products[i, j] += given[r] * mine
+
+
+@_in_order
+def add_coded(codes, labels, first, count, squares, products, book):  # type: ignore[no-untyped-def]
+    """The same of coded records, by the columns that are 1."""
+    ones, slots = np.empty(len(products[0]), np.int64), codes.shape[1]
+    for i in range(len(count)):
+        for r in range(first[i], first[i] + count[i]):
+            found = 0
+            for g in range(slots):
+                v = book.offset[g] + codes[r, g]
+                for p in range(book.first[v], book.first[v + 1]):
+                    ones[found] = book.members[p]
+                    found += 1
+            for p in range(found):
+                products[i, ones[p]] += labels[r]
+                for q in range(found):
+                    if ones[p] <= ones[q]:
+                        squares[i, ones[p], ones[q]] += 1.0
+
+
+@_fast
+def squared_gradient(squares, products, filled, theta, grad):  # type: ignore[no-untyped-def]
+    """grad_i = (A_i θ_i − Σ b a)/filled_i, with the upper triangle of A_i."""
+    n = theta.shape[1]
+    for i in range(len(filled)):
+        point, slope = theta[i], grad[i]
+        for j in range(n):
+            slope[j] = -products[i, j]
+        for j in range(n):
+            row, mine, total = squares[i, j], point[j], squares[i, j, j] * point[j]
+            for k in range(j + 1, n):
+                total += row[k] * point[k]
+                slope[k] += row[k] * mine
+            slope[j] += total
+        share = 1.0 / max(filled[i], 1)
+        for j in range(n):
+            slope[j] *= share
 
 
 @_fast

@@ -21,6 +21,7 @@ from gossamer.errors import BadValue, GossamerError
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LOGISTIC_ERROR, MOST, UNIT, Clip, Norm, Reach, Sizes, Weights, reach
 from gossamer.models.memory import LinearMemory
+from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
 from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, Integers
 
@@ -85,7 +86,7 @@ class LinearModel(ABC):
     def reach(self, features: FeatureBounds | None, norm: Norm, sizes: Sizes = MOST) -> Reach:
         return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
 
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory:
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
         return LinearMemory(self, table, keep, room)
 
     def to_record(self, value: Array) -> Array:
@@ -154,6 +155,12 @@ class RidgeRegression(LinearModel):
 
     def known_weights(self, norm: Norm) -> Weights:
         return Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
+
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
+        """A history without a clipper needs no records, unless they have so many columns that sums take more room."""
+        if keep == "history" and self.clip is None and table.columns <= MOST_COLUMNS:
+            return StatisticsMemory(self, table, room)
+        return super().memory(table, keep, room)
 
 
 @dataclass(frozen=True)

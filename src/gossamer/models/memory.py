@@ -3,7 +3,8 @@
 history   ∇f_{i,t}(θ) = 1/(records so far) Σ_k ∇l(θ, ξ_{i,k}), recomputed at the current θ (Chen & Wang, Alg. 1 line 2)
 latest    the same mean over the newest round's records only
 
-A learner's records lie side by side in one piece of a shared array, so that one kernel call serves all learners.
+Least squares without a clipper keeps no records for the former: see gossamer.models.statistics. Otherwise a learner's
+records lie side by side in one piece of a shared array, so that one kernel call serves all learners.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LARGEST, MOST_RECORDS, UNIT, Clip, Norm
-from gossamer.models.objective import Objective
-from gossamer.records import Batch, Population, Table, runs
+from gossamer.models.objective import quality_of
+from gossamer.records import Batch, Table, runs
 from gossamer.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -33,11 +34,7 @@ class LinearMemory:
     def __init__(self, model: LinearModel, table: Table, keep: Gradient, room: Integers) -> None:
         from gossamer.models import kernels  # only now: numba takes long to load
 
-        if table.classes:  # whatever the records hold, a model is refused or not
-            model.check_labels(np.arange(float(table.classes)))
-            _check_declared(table)
-        else:
-            model.check_labels(table.labels)
+        check_labels(model, table)
         clip = model.clip
         if clip is not None and clip.per == "round" and keep == "history":
             raise GossamerError(
@@ -97,8 +94,7 @@ class LinearMemory:
 
     def quality(self, theta: Array, table: Table) -> Array:
         """How well every row of θ predicts a table's records, each of which counts as much as another."""
-        everyone = Population(table, np.full(len(table), 1 / len(table)))
-        return Objective(self._model, everyone).evaluate(theta)[1]
+        return quality_of(self._model, theta, table)
 
     def kept(self) -> dict[str, Array]:
         """Nothing: the records themselves are observed again."""
@@ -135,7 +131,12 @@ class LinearMemory:
                 self.rows[new] = rows[old]
 
 
-def _check_declared(table: Table) -> None:
+def check_labels(model: LinearModel, table: Table) -> None:
+    """Refuse labels that the model cannot learn; by what was declared of them, whatever the records hold."""
+    if not table.classes:
+        model.check_labels(table.labels)
+        return
+    model.check_labels(np.arange(float(table.classes)))
     strange = table.labels[~np.isin(table.labels, np.arange(table.classes))]
     if len(strange):
         raise GossamerError(

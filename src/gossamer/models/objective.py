@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from gossamer.errors import Argument, GossamerError
-from gossamer.records import Population
+from gossamer.records import Population, Table
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -119,3 +119,9 @@ class Objective:
         hessian: LinearOperator = LinearOperator(shape, lambda v: self.hessian_times(theta, v), dtype=float)
         step, _ = cg(hessian, -gradient, rtol=1e-6, maxiter=10 * self.size)
         return np.asarray(step)
+
+
+def quality_of(model: LinearModel, theta: Array, table: Table) -> Array:
+    """How well every row of θ predicts a table's records, each of which counts as much as another."""
+    everyone = Population(table, np.full(len(table), 1 / len(table)))
+    return Objective(model, everyone).evaluate(theta)[1]

@@ -125,11 +125,19 @@ class Schema:
         """How many classes were declared; 0 where none were."""
         return 0 if self.target in self.inferred else len(self.classes)
 
+    @property
+    def half_range(self) -> float:
+        """Half of the range of a quantity as it was declared, which is scaled to [0, 1]; 0 where none was."""
+        return 0.0 if self.classes or self.target in self.inferred else 0.5
+
     def table(self, X: Array | None = None, y: Array | None = None) -> Table:
         """Records as a table that carries what was declared; without any, an empty one."""
         rows = np.empty((0, self.columns)) if X is None else X
         labels = np.empty(0) if y is None else y
-        return Table(rows, labels, None, self.columns, bounds=self.bounds, classes=self.declared_classes)
+        return Table(
+            rows, labels, None, self.columns, bounds=self.bounds, classes=self.declared_classes,
+            half_range=self.half_range,
+        )  # fmt: skip
 
     def packed_table(self, X: Array, y: Array) -> Table:
         """As codes where all features are categories: as the declaration has it, never as the values happen to be."""
@@ -138,7 +146,10 @@ class Schema:
         sizes = [len(self.categories[name]) for name in self.features] + [1] * self.intercept
         blocks = np.split(X, np.cumsum(sizes)[:-1], axis=1)
         digits = np.stack([block.argmax(axis=1) for block in blocks], axis=1)
-        return replace(one_hot_table(digits, sizes, y), bounds=self.bounds, classes=self.declared_classes)
+        return replace(
+            one_hot_table(digits, sizes, y), bounds=self.bounds, classes=self.declared_classes,
+            half_range=self.half_range,
+        )  # fmt: skip
 
     def encode(self, cells: Cells) -> tuple[Array, Array]:
         """Features and labels of some records."""
