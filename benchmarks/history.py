@@ -59,7 +59,7 @@ PROBLEMS = {
     "mnist": Problem(IMAGES, (0.5, 1.0, 2.0, 8.0), 300, "train_accuracy", (0.96, 0.969, 0.975, 0.982), (0.12, 0.25)),
     "cifar10": Problem(
         IMAGES.but(dataset="cifar10"), (0.5, 1.0, 2.0, 8.0), 250, "train_accuracy", (0.44, 0.51, 0.56, 0.625),
-        (0.12, 0.25),
+        (0.12,), steps=(2.0,), tuning=1,
     ),
 }  # fmt: skip
 
@@ -131,20 +131,26 @@ def measure(name: str, seeds: int, folder: Path, jobs: int) -> dict[str, Any]:
     runs = Runs(folder, jobs, lambda done, of: print(f"\r{name} {done}/{of}   ", end="", flush=True))
     tuner = Tuner(problem, runs)
     best = tuner.best()
+    plain = unsaid(problem).but(step="auto")
+    wanted = {
+        (e, which, seed): tuner.task(e, best[e], seed) if which == "tuned" else automatic(plain, e, seed)
+        for e in problem.epsilons
+        for which in ("tuned", "automatic")
+        for seed in range(seeds)
+    }
+    results = dict(zip(wanted, runs(wanted.values()), strict=True))
     rows = []
-    plain = {e: Task(unsaid(problem).but(epsilon=repr(e), step="auto"), evaluations=1) for e in problem.epsilons}
     for e, asked in zip(problem.epsilons, problem.asked, strict=True):
-        tuned = runs(tuner.task(e, best[e], seed) for seed in range(seeds))
-        auto = runs(replace(plain[e], spec=plain[e].spec.but(seed=seed)) for seed in range(seeds))
-        rows.append(
-            {
-                "epsilon": e, "asked": asked, "choice": asdict(best[e]),
-                "tuned": [r["accuracy"][-1] for r in tuned], "automatic": [r["accuracy"][-1] for r in auto],
-                "step": tuned[0]["step"], "automatic_step": auto[0]["step"], "spent": max(tuned[0]["epsilon"]),
-            }
-        )  # fmt: skip
+        ends = {w: [results[e, w, seed]["accuracy"][-1] for seed in range(seeds)] for w in ("tuned", "automatic")}
+        one, other = results[e, "tuned", 0], results[e, "automatic", 0]
+        about = {"step": one["step"], "automatic_step": other["step"], "spent": max(one["epsilon"])}
+        rows.append({"epsilon": e, "asked": asked, "choice": asdict(best[e]), **ends, **about})
     tried = [{"epsilon": e, **asdict(c), "score": s} for (e, c), s in tuner.tried.items()]
     return {"version": __version__, "tuning_seeds": list(problem.seeds), "rows": rows, "tried": tried}
+
+
+def automatic(plain: Spec, epsilon: float, seed: int) -> Task:
+    return Task(plain.but(epsilon=repr(epsilon), seed=seed), evaluations=1)
 
 
 def unsaid(problem: Problem) -> Spec:

@@ -116,7 +116,10 @@ def commands() -> dict[str, np.ndarray]:
     found = {}
     (Path.cwd() / "own.csv").write_text(own_csv())
     # What version 0.2.0 did where nothing was said.
-    on_messages, at_source = ("--where", "messages"), ("--where", "source", "--law", "gaussian", "--gradient", "latest")
+    on_messages, at_source = (
+        ("--where", "messages"),
+        ("--where", "source", "--law", "gaussian", "--gradient", "latest", "--clip", "100"),
+    )
     # Version 0.2.0 laid features out as the header has them, so that seeded noise fell on others: here both agree.
     (Path.cwd() / "sorted.csv").write_text(own_csv(sorted(HEADER)))
     csv = ("--csv", "sorted.csv", "--target", "ill", "--split-by", "clinic", "--categorical", "ward", "--seed", "2")

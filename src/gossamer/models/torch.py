@@ -44,6 +44,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 EVALUATED, ON_CPU = 1000, 100  # records at a time; on a CPU, larger blocks of memory are mapped anew each time
 ALIGNED = 64  # numbers from which a row may start
 WIDENED = 2**22  # numbers of records' gradients that are float64 at once: 32 MiB, or one record's
+ON_DEVICE = 1 << 25  # numbers of records' gradients that a device works out at once
 
 
 class NeuralNetwork:
@@ -314,7 +315,8 @@ class Fleet:
         for i, module in enumerate(self.modules):
             x, y = (torch.cat(parts) for parts in zip(*self._kept[i], strict=True))
             total = means[i].zero_()
-            for part, target in zip(x.split(64), y.split(64), strict=True):
+            at_once = 64 if self.model.device.type == "cpu" else max(64, ON_DEVICE // self.model.size)
+            for part, target in zip(x.split(at_once), y.split(at_once), strict=True):
                 each = self.model.record_gradients(module, part, target)
                 rows = torch.cat([vmap(self.model.flat)(g) for g in each.values()], dim=1)
                 for few in rows.split(max(1, WIDENED // self.model.size)):
