@@ -66,10 +66,11 @@ def main() -> None:
     for step in map(float, given.steps.split(",")):
         found["tried"][step] = measured(step, TUNING)[1]
     best = max(found["tried"], key=found["tried"].get)
-    for name, step, seeds in (("tuned", best, given.seeds), ("automatic", None, given.automatic)):
+    wanted: list[tuple[str, float | None, int]] = [("tuned", best, given.seeds), ("automatic", None, given.automatic)]
+    for name, chosen, seeds in wanted:
         found[name] = []
         for seed in range(seeds):
-            found[name].append(measured(step, seed)[0])
+            found[name].append(measured(chosen, seed)[0])
             given.out.mkdir(parents=True, exist_ok=True)
             (given.out / "cnn.json").write_text(json.dumps({**found, "step": best}, indent=1) + "\n")
         print(f"{name}: {np.mean(found[name]):.4f} ({min(found[name]):.4f}–{max(found[name]):.4f})", flush=True)

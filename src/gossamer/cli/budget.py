@@ -95,7 +95,7 @@ def budget(
         typer.echo(json.dumps({**about, "learners": [_null(row) for row in learners]}, indent=1))
     else:
         _show(Console(), learners, names, mechanism, steps, now, delta)
-        for sentence in [*why, *_advice(learners, mechanism, given, steps)]:
+        for sentence in [*why, *_by_arrival(ledgers[0], steps), *_advice(learners, mechanism, given, steps)]:
             Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
         from gossamer.report import draw_budget, save_picture
@@ -177,6 +177,21 @@ def _theorem4(i: int, terms: Terms, network: Network, step: Decay, setting: Sett
     )
 
 
+def _by_arrival(ledger: Accountant, steps: int) -> list[Sentence]:
+    """At the source, when gradients are released, and what records that come later cost."""
+    terms = ledger.terms
+    if terms.where != "source" or terms.window == 1:
+        return []
+    released = terms.releases.before(steps)
+    rounds = [int(k) for k in np.linspace(released[0], steps - 1, 4)] if len(released) else []
+    spent = ledger.epsilon_by_arrival(rounds, steps, ledger.delta)
+    each = ", ".join(f"round {k}: {epsilon:.3g}" for k, epsilon in zip(rounds, spent, strict=True))
+    return [
+        Sentence(f"{len(released)} releases in {steps} rounds, {terms.releases}; none is a gradient of zero."),
+        Sentence(f"Late records cost less. ε of a record by the round of its arrival, after {steps}: {each}."),
+    ]
+
+
 def _null(row: dict[str, Any]) -> dict[str, Any]:
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
@@ -232,7 +247,7 @@ def _advice(learners: list[dict[str, Any]], mechanism: Mechanism, given: Spec, s
             )
         )  # fmt: skip
     if worst > 10 and mechanism.where == "messages":
-        once = "Noise at the source costs 2c/(Nν) once, whatever the horizon: try "
+        once = "Noise at the source, once on the mean gradient over all records, costs far less: try "
         advice.append(Sentence(once, Argument("where", "source"), "."))
     return advice
 
