@@ -240,7 +240,7 @@ def test_the_frontier_command(gossamer, tmp_path, monkeypatch):
     assert code == 0, err
     assert "Gaussian at the source, history, ε = 10000: best is" in " ".join(out.split())
     found = json.loads((tmp_path / "f" / "results.json").read_text())
-    assert len(found["points"]) == 2 * 4 * 3 * 2, "chosen by accuracy, and by the gap"
+    assert len(found["points"]) == 2 * len(KINDS) * 3 * 2, "chosen by accuracy, and by the gap"
     assert all(math.isfinite(a) for p in found["points"] for a in p["accuracy"] if a is not None)
     for picture in ("accuracy.png", "gap.png"):
         assert (tmp_path / "f" / picture).read_bytes().startswith(b"\x89PNG")

@@ -175,7 +175,8 @@ class Disagreeing(Landscape):
     """Accuracy is best at λ0 = 1, the gap at ⅛."""
 
     def outcome(self, task):
-        step = math.log2(step_schedule(task.spec.algorithm.step).initial)
+        late = LATE if task.spec.privacy.where == "source" and task.spec.algorithm.gradient != "latest" else 1
+        step = math.log2(step_schedule(task.spec.algorithm.step).initial / late)
         return {
             "diverged": False, "accuracy": [0.5, 1 - 0.01 * step**2], "optimality_gap": [2.0, 1 + (step + 3) ** 2],
             "epsilon": [1.0], "t": [0, 1],

@@ -187,7 +187,7 @@ def _by_arrival(ledger: Accountant, steps: int) -> list[Sentence]:
     spent = ledger.epsilon_by_arrival(rounds, steps, ledger.delta)
     each = ", ".join(f"round {k}: {epsilon:.3g}" for k, epsilon in zip(rounds, spent, strict=True))
     return [
-        Sentence(f"{len(released)} releases in {steps} rounds, {terms.releases}; none is a gradient of zero."),
+        Sentence(f"{len(released)} releases in {steps} rounds, {terms.releases}; in the others learners only mix."),
         Sentence(f"Late records cost less. ε of a record by the round of its arrival, after {steps}: {each}."),
     ]
 
