@@ -13,11 +13,13 @@ learners' mean gradient is minus that sum over m. As a learner's own term carrie
 
 and where it does, as in the original (`diadsp_own`), 2 n d² / (m (1 − q²)): θ⁺ = (I+W)(θ + ϑ) − α y, and y likewise.
 
-That releases nothing more, and costs less. Budgets compare the densities of messages given all earlier messages
+That releases nothing more, and mostly costs less. Budgets compare the densities of messages given all earlier messages
 (docs/privacy.md), and what is made of those is the same in both worlds: of a difference nothing is kept from round to
 round. With a = 0 where the learner's own term is its message, and a = 1+W_ii where it is not,
 
     δθ⁺ ≤ |a| δθ + α (δw + G),   δw⁺ ≤ |a| δw + |a − 1| G,   y = w + g
+
+With "latest" gradients |a − 1| grows from |W_ii| to 1, and the published form may cost more: up to twice in our tests.
 
 The source was not available to us: equations from memory, checked by simulation.
 """
