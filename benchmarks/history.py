@@ -58,7 +58,7 @@ PROBLEMS = {
     "mnist": Problem(IMAGES, (0.5, 1.0, 2.0, 8.0), 300, "train_accuracy", (0.96, 0.969, 0.975, 0.982), (0.12, 0.25)),
     "cifar10": Problem(
         IMAGES.but(dataset="cifar10"), (0.5, 1.0, 2.0, 8.0), 250, "train_accuracy", (0.44, 0.51, 0.56, 0.625),
-        (0.12,), steps=(2.0,), tuning=1,
+        (0.25,), ridges=(), steps=(2.0,), tuning=1,
     ),
 }  # fmt: skip
 
@@ -125,8 +125,13 @@ class Tuner:
         return best
 
 
-def measure(name: str, seeds: int, folder: Path, jobs: int, tuned: bool) -> dict[str, Any]:
+def measure(
+    name: str, seeds: int, folder: Path, jobs: int, tuned: bool, epsilons: tuple[float, ...] | None = None
+) -> dict[str, Any]:
     problem = PROBLEMS[name]
+    if epsilons is not None:
+        asked = dict(zip(problem.epsilons, problem.asked, strict=True))
+        problem = replace(problem, epsilons=epsilons, asked=tuple(asked[e] for e in epsilons))
     runs = Runs(folder, jobs, lambda done, of: print(f"\r{name} {done}/{of}   ", end="", flush=True))
     tuner = Tuner(problem, runs)
     best = tuner.best() if tuned else dict.fromkeys(problem.epsilons, Choice())
@@ -180,12 +185,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", choices=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilons", help="some of the budgets: 2,8")
     parser.add_argument("--untuned", action="store_true", help="by rule alone")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/results/history"))
     given = parser.parse_args()
     for name in given.data:
-        found = measure(name, given.seeds, given.out, given.jobs, not given.untuned)
+        some = None if given.epsilons is None else tuple(map(float, given.epsilons.split(",")))
+        found = measure(name, given.seeds, given.out, given.jobs, not given.untuned, some)
         (given.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
         print(f"\n\n{name}\n\n{table(found)}", flush=True)
 
