@@ -130,8 +130,8 @@ def measure(
 ) -> dict[str, Any]:
     problem = PROBLEMS[name]
     if epsilons is not None:
-        asked = dict(zip(problem.epsilons, problem.asked, strict=True))
-        problem = replace(problem, epsilons=epsilons, asked=tuple(asked[e] for e in epsilons))
+        by_budget = dict(zip(problem.epsilons, problem.asked, strict=True))
+        problem = replace(problem, epsilons=epsilons, asked=tuple(by_budget[e] for e in epsilons))
     runs = Runs(folder, jobs, lambda done, of: print(f"\r{name} {done}/{of}   ", end="", flush=True))
     tuner = Tuner(problem, runs)
     best = tuner.best() if tuned else dict.fromkeys(problem.epsilons, Choice())

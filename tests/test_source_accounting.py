@@ -315,3 +315,81 @@ def test_records_that_are_drawn_again_are_refused() -> None:
     data = gs.datasets.mushrooms(3, draw="random", rows="l2")
     with pytest.raises(NotProvable, match="read once"):
         learn(gs.Gaussian.for_budget(1.0, 1e-5, where="source"), data)
+
+
+# -- what an adversary found ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [0.5, 5.5, True, math.nan, 10**400, 10**9])
+def test_releases_end_at_a_whole_round(end: Any) -> None:
+    """A schedule that ended at round 0.5 released in round 0, and booked nothing for it."""
+    with pytest.raises(BadValue, match="expected a round after 0"):
+        every(1, until=end)
+
+
+@pytest.mark.parametrize("ratio", [True, 1.0000001, 1e200, math.inf, "2"])
+def test_thinning_is_by_a_number_that_can_be_worked_with(ratio: Any) -> None:
+    with pytest.raises(BadValue, match="expected a number from"):
+        thinning(ratio)
+    assert every(np.int64(2), until=np.int64(9)) == every(2, until=9)  # type: ignore[arg-type]
+    assert thinning(np.float32(1.5)) == thinning(1.5)  # type: ignore[arg-type]
+
+
+def test_a_schedule_of_ones_own_kind_is_refused() -> None:
+    class Always(Releases):
+        def includes(self, t: int) -> bool:
+            return True
+
+    with pytest.raises(BadValue, match="expected every"):
+        gs.Gaussian.for_budget(1.0, 1e-5, where="source", releases=Always(1, 29))
+
+
+class Bursts:
+    """A gap and then a burst: honest in `room`, and yet one record weighs more than in full rounds."""
+
+    def __init__(self, inner: Any, until: int) -> None:
+        self._inner, self._until = inner, until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def arrivals(self, t: int) -> Any:
+        batch = self._inner.arrivals(t)
+        if 0 < t < self._until:
+            nothing = np.zeros_like(batch.counts)
+            return batch._replace(rows=batch.rows[:0], labels=batch.labels[:0], counts=nothing)
+        return batch
+
+
+@pytest.mark.parametrize("privacy", [gs.Gaussian.for_budget(1.0, 1e-5, where="source"), gs.Laplace.for_budget(9.0)])
+def test_a_stream_that_brings_less_than_it_says_is_refused(privacy: Any) -> None:
+    with pytest.raises(NotProvable, match="has 0 new records in round 1, and 1 are booked"):
+        learn(privacy, Bursts(stream(), 20), step=gs.decay(0.5, 0.8))
+
+
+def test_a_record_is_not_named_twice_by_counting_from_the_end() -> None:
+    from gossamer.records import dense_table
+    from gossamer.streams import OnePass
+
+    table = dense_table(np.eye(4), np.zeros(4))
+    for ids in (np.array([0, 1, 2, -4]), np.array([0, 4])):
+        with pytest.raises(GossamerError, match="expected a number from 0 to 3"):
+            OnePass(table, [ids, np.array([3])])
+
+
+@pytest.mark.parametrize("split", [5, "ab", [1], [("s",)], {"s"}, (("s", 1000.0), ("s", 1.0)), None])
+def test_a_split_that_is_none_gets_one_sentence(split: Any) -> None:
+    with pytest.raises(BadValue, match="a factor for each channel, once"):
+        gs.Gaussian.for_budget(1.0, 1e-5, split=split)
+
+
+def test_what_a_method_does_not_send_cannot_be_split_and_what_is_not_released_cannot_be_learnt_from() -> None:
+    with pytest.raises(BadValue, match="the method's channels are s, theta"):
+        learn(gs.Gaussian.for_budget(50.0, 1e-5, split={"nope": 2.0}), step=gs.decay(0.5, 0.8))
+    with pytest.raises(BadValue, match="none of the run's 40 rounds releases"):
+        learn(gs.Gaussian.for_budget(1.0, 1e-5, where="source", releases=gs.every(1, after=50)))
+
+
+def test_every_private_record_says_that_the_rest_of_it_is_not_noised() -> None:
+    run = learn(gs.Gaussian.for_budget(1.0, 1e-5, where="source"))
+    assert any("is not noised" in note for note in run.notes)

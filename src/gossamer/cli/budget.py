@@ -78,6 +78,8 @@ def budget(
     steps, why = _rounds(spec, stream, now)
     mechanism = _mechanism(spec, network.m, steps)
     text = spec.algorithm.step or OWN_STEP
+    if text == AUTO and spec.privacy.where == "messages":
+        raise BadValue("step", AUTO, "with noise on messages ε depends on the step", "give λ0,v, such as 1,0.8")
     auto = step_of(spec, dataset) == AUTO  # at the source ε does not depend on λ0
     step = decay(1.0, find_method(ALGORITHM_1).step_exponent) if auto else step_schedule(text)
     algorithm = ldp_gradient_tracking(step=step, strict=False)

@@ -18,7 +18,7 @@ from gossamer.algorithms import find_method
 from gossamer.algorithms.base import AUTO
 from gossamer.automatic import found_step
 from gossamer.datasets.mushrooms import NAMES, raw
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network
 from gossamer.peers.boundary import boundary_of, setting_of_learners
@@ -189,6 +189,8 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
             return PrivacyPlan()
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
     epsilon = languages.budgets(plan.epsilon or "8", learners)[i]
+    if plan.delta is not None and plan.law == "laplace":
+        raise BadValue("delta", plan.delta, "Laplace noise keeps its budget without δ", "leave it out")
     delta = DELTA if plan.delta is None else plan.delta
     horizon = None if plan.horizon is None else languages.rounds(plan.horizon)
     return PrivacyPlan(

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +63,10 @@ class LearnerProcess:
         pinned = {j: _read(plan, certificate) for j, certificate in brought.items() if certificate is not None}
         self.identities = Identities(_read(plan, party.authority), pinned)
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
-        self.journal = Journal(path, plan.run_name, plan.learner, plan.own_settings, party.durability, kept)
+        settings = plan.own_settings
+        if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
+            settings += f"-{digest_of(self.boundary.description)}"
+        self.journal = Journal(path, plan.run_name, plan.learner, settings, party.durability, kept)
         try:  # only now: a second process must not touch the records of the first
             self.feed = self._records()
             self._check_rounds()
@@ -221,6 +228,11 @@ def run_learner(
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
+
+
+def digest_of(description: Mapping[str, Any]) -> str:
+    """Of the noise and the releases, which later rounds must have as well."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _read(plan: Plan, name: str) -> bytes:

@@ -32,7 +32,7 @@ from gossamer.privacy.source import MOST_RECORDS, losses_at_source, shifts_of, t
 from gossamer.types import Array, Dynamics, Rounding
 
 Where = Literal["messages", "source"]
-ACCOUNTING = 2  # one more whenever a round would be booked, or its noise found, otherwise than before
+ACCOUNTING = 3  # one more whenever a round would be booked, or its noise found, otherwise than before
 SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
 FAR = 2**17  # rounds computed before the tail is proved
 MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic
@@ -75,12 +75,13 @@ class Terms:
         return (rounds * self.records_in_round + 4) * UNIT * self.bound.c
 
     def scale(self, t: int) -> float:
-        return float(self.initial * (t + 1.0) ** -self.exponent * self.ratio**t)
+        with np.errstate(over="ignore"):
+            return float(self.initial * (t + 1.0) ** -self.exponent * np.float64(self.ratio) ** t)
 
     def inverse_scale(self, t: Array) -> Array:
         """1/ν_t of each round."""
         with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
-            return np.asarray((t + 1) ** self.exponent / (self.initial * self.ratio**t))
+            return np.asarray((t + 1) ** self.exponent / (self.initial * np.float64(self.ratio) ** t))
 
     def numbers(self, rounds: float) -> int:
         """How many noised numbers one record can be seen in."""

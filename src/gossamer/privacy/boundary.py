@@ -16,7 +16,7 @@ from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST
 from gossamer.privacy.rounding import FAR
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 if TYPE_CHECKING:
     from gossamer.privacy.mechanisms import Mechanism
@@ -34,6 +34,9 @@ class Boundary(Protocol):
     """What stands, in one run, between the learners' private values and their messages; nothing crosses it twice."""
 
     claim: str
+
+    def arrived(self, t: int, counts: Integers) -> None:
+        """How many records came to each learner in round t, before anything is done with them."""
 
     def charge(self, t: int) -> None:
         """Round t, before anything of it is sent."""
@@ -186,6 +189,17 @@ class PrivateBoundary:
         scale = kind_of(exact).make(times * self._scale(t))
         noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, scale))
         return noisy
+
+    def arrived(self, t: int, counts: Integers) -> None:
+        """Refuse other numbers of records than are booked, which are public: one record would weigh more."""
+        for i, (ledger, count) in enumerate(zip(self.ledgers, counts, strict=True)):
+            N, held = ledger.terms.records_in_round, ledger.terms.held_at_most
+            booked = min((t + 1) * N, held) - min(t * N, held)
+            if count != booked:
+                raise NotProvable(
+                    f"learner {i} has {count} new records in round {t}, and {booked:g} are booked: privacy is proved "
+                    "for a stream that brings what it says."
+                )
 
     def charge(self, t: int) -> None:
         """Round t's messages, before they are sent."""

@@ -129,7 +129,7 @@ class Mechanism(ABC):
 
     def _check_shape(self) -> None:
         """Releases and correlated noise are for the source, a split is for messages."""
-        if self.releases is not None and not isinstance(self.releases, Releases):
+        if self.releases is not None and type(self.releases) is not Releases:  # one of one's own books what it likes
             raise BadValue("releases", self.releases, "expected every(r, after=W) or thinning(ratio, after=W)")
         if (
             isinstance(self.band, bool)
@@ -140,16 +140,13 @@ class Mechanism(ABC):
         if self.where == "messages" and (self.releases is not None or self.band > 1):
             name = "releases" if self.releases is not None else "band"
             raise GossamerError(
-                Argument(name, getattr(self, name)), " is for noise at the source: use ", *AT_SOURCE, "."
+                Argument(name, _Shown(getattr(self, name))), " is for noise at the source: use ", *AT_SOURCE, "."
             )
         if self.band > 1 and self.releases is not None and self.releases.ratio > 1:
             raise GossamerError(
                 Argument("band", self.band), " needs releases at even distances: use every(r, after=W)."
             )
-        given = self.split.items() if isinstance(self.split, Mapping) else self.split
-        split = tuple((str(channel), _number(times)) for channel, times in given)
-        if any(not 1e-6 <= times <= 1e6 for _, times in split):
-            raise BadValue("split", dict(split), "expected a factor from 1e-6 to 1e6 for each channel")
+        split = _checked_split(self.split)
         if split and self.where == "source":
             raise GossamerError(Argument("split", dict(split)), " is for noise on messages: leave it out.")
         object.__setattr__(self, "split", split)
@@ -216,15 +213,29 @@ class Mechanism(ABC):
                 held_at_most=setting.held[i] if len(setting.held) else math.inf,
                 split=self.split,
             )
-            if self.where == "source":
-                terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
-                if self.releases is None and setting.window > 1:
-                    meant = setting._replace(steps=setting.planned or setting.steps)
-                    terms = planned(terms, meant, self._horizon(meant), self._shift(terms, meant, i))
+            self._check_channels(terms)
+            terms = self._with_releases(terms, setting, i) if self.where == "source" else terms
             if self.scale is None:
                 terms = self._calibrated(terms, _of(self.epsilon, i), setting.steps)
             every.append(terms)
         return every
+
+    def _check_channels(self, terms: Terms) -> None:
+        for channel in dict(self.split):
+            if channel not in terms.dynamics(1).channels:
+                known = ", ".join(terms.dynamics(1).channels)
+                raise BadValue("split", dict(self.split), f"the method's channels are {known}", "name one of them")
+
+    def _with_releases(self, terms: Terms, setting: Setting, i: int) -> Terms:
+        """Terms at the source with the rounds that release, the given ones or the rule's."""
+        terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
+        if not terms.releases.count(setting.steps):
+            requirement = f"none of the run's {setting.steps} rounds releases a gradient"
+            raise BadValue("releases", _Shown(terms.releases), requirement, "start sooner, or run for longer")
+        if self.releases is not None or setting.window == 1:
+            return terms
+        meant = setting._replace(steps=setting.planned or setting.steps)
+        return planned(terms, meant, self._horizon(meant), self._shift(terms, meant, i))
 
     def _usual_exponent(self, setting: Setting) -> float:
         """ς, or α at the source, where nobody said it."""
@@ -368,6 +379,19 @@ def refuse_short_rounds(
         )  # fmt: skip
 
 
+def _checked_split(given: Any) -> tuple[tuple[str, float], ...]:
+    """A factor for each channel, from a mapping or from pairs."""
+    try:
+        pairs = [(str(channel), _number(times)) for channel, times in dict(given).items()]
+        if not isinstance(given, Mapping) and len(given) != len(pairs):
+            raise ValueError("a channel is named twice")
+    except (TypeError, ValueError):
+        raise BadValue("split", given, 'expected a factor for each channel, once, such as {"s": 2.0}') from None
+    if any(not 1e-6 <= times <= 1e6 for _, times in pairs):
+        raise BadValue("split", dict(pairs), "expected a factor from 1e-6 to 1e6 for each channel")
+    return tuple(pairs)
+
+
 def _of(value: Any, i: int) -> float:
     return float(value[i] if isinstance(value, tuple) else value)
 
@@ -378,6 +402,16 @@ def _each(epsilon: Numbers) -> tuple[float, ...] | float:
     if np.isnan(budgets).any():
         raise BadValue("epsilon", epsilon, "expected a number above 0, or one for each learner")
     return budgets
+
+
+class _Shown(str):
+    """A value that is shown as it is written."""
+
+    def __new__(cls, value: Any) -> Self:
+        return super().__new__(cls, value)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class _Short(float):

@@ -13,13 +13,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from gossamer.errors import BadValue
 from gossamer.types import Integers
 
-LATEST_START = 10**7  # rounds before the first release
+LATEST = 10**7  # rounds before the first release, and up to the last where there is one
+SLOWEST, FASTEST = 1.0001, 1e6  # from one thinned release to the next
 FARTHEST = 2.0**62  # rounds are whole numbers of 64 bits
 
 
@@ -33,18 +36,21 @@ class Releases:
     until: float = math.inf
 
     def __post_init__(self) -> None:
-        for name, python, least in (("step", "r", 1), ("after", "after", 0)):
+        for name, said, least in (("step", "r", 1), ("after", "after", 0), ("until", "until", self.after + 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= LATEST_START:
-                requirement = f"expected a whole number of rounds from {least} to {LATEST_START:g}"
-                raise BadValue("releases", value, requirement, python=f"releases with {python}={value!r}")
+            if name == "until" and value == math.inf:
+                continue
+            if not _is_whole(value) or not least <= value <= LATEST:
+                requirement = f"expected a whole number of rounds from {least} to {LATEST:g}"
+                if name == "until":
+                    requirement = f"expected a round after {self.after}, up to {LATEST:g}"
+                raise BadValue("releases", value, requirement, python=f"releases with {said}={value!r}")
             object.__setattr__(self, name, int(value))
-        if not isinstance(self.ratio, int | float) or not 1 <= self.ratio < math.inf:
+        number = isinstance(self.ratio, Real) and not isinstance(self.ratio, bool | np.bool_)
+        if not number or not (self.ratio == 1 or SLOWEST <= self.ratio <= FASTEST):
             python = f"thinning({self.ratio!r})"
-            raise BadValue("releases", self.ratio, "expected a number from 1 on, such as 1.1", python=python)
-        if not isinstance(self.until, int | float) or not self.after < self.until:
-            python = f"releases with until={self.until!r}"
-            raise BadValue("releases", self.until, f"expected a round after {self.after}", python=python)
+            requirement = f"expected a number from {SLOWEST:g} to {FASTEST:g}, such as 1.1"
+            raise BadValue("releases", self.ratio, requirement, python=python)
         object.__setattr__(self, "ratio", float(self.ratio))
 
     def before(self, rounds: int) -> Integers:
@@ -74,6 +80,10 @@ class Releases:
     def __str__(self) -> str:
         rest = f"after={self.after}" + (f", until={self.until:g}" if math.isfinite(self.until) else "")
         return f"thinning({self.ratio:g}, {rest})" if self.ratio > 1 else f"every({self.step}, {rest})"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from gossamer.privacy.releases import Releases
 from gossamer.privacy.simulated import NOT_PRIVATE
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 NO_NOISE = "not private: no noise"
 UNPROVED = "not private: the noise makes no claim"
@@ -40,6 +40,9 @@ class Unproved:
         self.claim = claim_of(privacy)
 
     description: Mapping[str, Any] = {}
+
+    def arrived(self, t: int, counts: Integers) -> None:
+        pass
 
     def charge(self, t: int) -> None:
         pass

@@ -35,6 +35,9 @@ from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
+OF_WHAT_IS_SENT = (
+    "ε is of what is sent: all else in this record, such as θ*, errors, counts and a digest of the data, is not noised."
+)
 PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
@@ -162,8 +165,8 @@ def simulate(
         sent = {name: value for name, value in boundary.kept(t).items() if not name.startswith(UNNOISED)}
         kept |= {name: model.to_record(value) for name, value in sent.items()}
         said, budget = (*notes, *boundary.notes(t)), boundary.budget()
-        if budget is not None and model.arrays.tensors:
-            said = (*said, "ε is of what is sent: running means and training accuracies in this record are not noised.")
+        if budget is not None:
+            said = (*said, OF_WHAT_IS_SENT)
         if budget is not None and stream.rounds is None:
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
         about = {**config, **boundary.description}

@@ -41,7 +41,7 @@ def release_schedule(text: str) -> Releases:
     if len(numbers) not in (2, 3) or not whole or not all(map(math.isfinite, numbers)):
         raise BadValue("releases", text, f"expected {form}")
     first, after, *until = numbers
-    end = {"until": until[0]} if until else {}
+    end = {"until": int(until[0])} if until else {}
     try:
         return thinning(first, after=int(after), **end) if thin else every(int(first), after=int(after), **end)
     except BadValue as error:

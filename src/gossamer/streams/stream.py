@@ -67,6 +67,9 @@ class OnePass:
         self.table, self.notes = checked_bounds(table), tuple(notes)
         self._order = [np.asarray(ids, dtype=np.int64) for ids in order]
         every = np.concatenate(self._order) if self._order else np.empty(0)
+        strange = every[(every < 0) | (every >= len(table))]
+        if len(strange):
+            raise GossamerError(f"record {int(strange[0])}: expected a number from 0 to {len(table) - 1}.")
         if len(np.unique(every)) < len(every):
             raise GossamerError("a record is given twice, and in one pass each arrives once: remove the second.")
         self._per_round = check_per_round(per_round, len(self._order))
