@@ -108,7 +108,7 @@ def test_a_frontier_says_by_what_was_chosen_and_how_far_the_best_is_from_algorit
             case = Case(method, 1.0, "Laplace on messages", by=by)
             entries.append(Entry(case, Choice(1.0 if by == "accuracy" else 2.0), runs))
     page = frontier_words.tell_frontier(Studied(MUSHROOMS, EFFORT, entries, {}))
-    assert "('history') with noise on messages, over" in page.about
+    assert "With noise on messages gradients are over all records so far" in page.about
     assert "in the table and the first picture by accuracy, in the second by the optimality gap" in page.about
     (sentence,) = page.findings
     assert sentence.startswith("Laplace on messages, ε = 1: best is DSGD, 0.805 (θ = 0 has 0.500); less Algorithm 1")

@@ -330,7 +330,7 @@ def _resumed(
     """
     private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
     now = frozen_json(config)
-    for name in ("privacy", *now):  # first, since steps and releases may follow from it
+    for name in ("privacy", *now) if private else now:  # a budget first: steps and releases may follow from it
         value = now[name]
         stored = record.config.get(name)
         if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
