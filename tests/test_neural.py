@@ -292,7 +292,7 @@ def test_private_messages_need_float64_and_no_state_of_unknown_kind():
     with pytest.raises(gs.GossamerError, match="proved for states in float64"):
         run(lambda: OneOutput(4), torch.float32, gs.Laplace.for_budget(8.0))
     done = run(lambda: OneOutput(4), torch.float64, gs.Laplace.for_budget(8.0))
-    assert any("are not noised" in note for note in done.notes)
+    assert any("is not noised" in note for note in done.notes)
     with pytest.raises(gs.GossamerError, match="may carry records"):
         run(lambda: Remembers(4), torch.float32, gs.Laplace.for_budget(8.0, where="source"))
 

@@ -60,7 +60,7 @@ class Rounds(Generic[State]):
 
     def send(self, state: State, records: Batch, t: int) -> Sent:
         """Take round t's records in, charge the round, and draw what is sent in it."""
-        self._boundary.arrived(t, records.counts)
+        self._boundary.arrived(t, records)
         self._memory.observe(records)
         self._boundary.charge(t)
         gradient = self._gradient(self._algorithm.point(state), t)

@@ -172,7 +172,7 @@ class _Watched:
         self.take, self.hold, self.fresh, self.gradient = own.take, own.hold, own.fresh, own.gradient
         self.noised: list[dict[str, Array]] = []
 
-    def arrived(self, t: int, counts: Integers) -> None:
+    def arrived(self, t: int, records: Batch) -> None:
         pass
 
     def charge(self, t: int) -> None:

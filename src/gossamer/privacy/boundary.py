@@ -16,7 +16,8 @@ from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST
 from gossamer.privacy.rounding import FAR
-from gossamer.types import Array, Integers
+from gossamer.records import Batch
+from gossamer.types import Array
 
 if TYPE_CHECKING:
     from gossamer.privacy.mechanisms import Mechanism
@@ -35,8 +36,8 @@ class Boundary(Protocol):
 
     claim: str
 
-    def arrived(self, t: int, counts: Integers) -> None:
-        """How many records came to each learner in round t, before anything is done with them."""
+    def arrived(self, t: int, records: Batch) -> None:
+        """The records that came in round t, before anything is done with them; how many there are is public."""
 
     def charge(self, t: int) -> None:
         """Round t, before anything of it is sent."""
@@ -190,9 +191,9 @@ class PrivateBoundary:
         noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, scale))
         return noisy
 
-    def arrived(self, t: int, counts: Integers) -> None:
-        """Refuse other numbers of records than are booked, which are public: one record would weigh more."""
-        for i, (ledger, count) in enumerate(zip(self.ledgers, counts, strict=True)):
+    def arrived(self, t: int, records: Batch) -> None:
+        """Refuse other numbers of records than are booked: one record would weigh more."""
+        for i, (ledger, count) in enumerate(zip(self.ledgers, records.counts, strict=True)):
             N, held = ledger.terms.records_in_round, ledger.terms.held_at_most
             booked = min((t + 1) * N, held) - min(t * N, held)
             if count != booked:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gossamer.privacy.accountant import Terms
     from gossamer.privacy.mechanisms import Setting
 
-LONGEST_STEP = 4.0  # times 1/L: twice what can never overshoot, since curvature is seldom the largest
+LONGEST_STEP = 2.0  # times 1/L: what never overshoots
 LAPLACE_RELEASES = 24
 STARTS = (0.75, 0.5, 0.25)  # of the run, the latest that will do
 MARGIN = 1.5  # deviation of the noise in a record's margin

@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from gossamer.privacy.releases import Releases
 from gossamer.privacy.simulated import NOT_PRIVATE
-from gossamer.types import Array, Integers
+from gossamer.records import Batch
+from gossamer.types import Array
 
 NO_NOISE = "not private: no noise"
 UNPROVED = "not private: the noise makes no claim"
@@ -41,7 +42,7 @@ class Unproved:
 
     description: Mapping[str, Any] = {}
 
-    def arrived(self, t: int, counts: Integers) -> None:
+    def arrived(self, t: int, records: Batch) -> None:
         pass
 
     def charge(self, t: int) -> None:

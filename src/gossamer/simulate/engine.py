@@ -87,7 +87,9 @@ def simulate(
     length = steps if resume is None else resume.config.get("planned") or steps
     by_rule = algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
     of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
+    automatic = algorithm.with_step is not None
     algorithm = with_step_found(algorithm, network, model, stream.table, privacy, length, of_first)
+    notes += [f"Steps by rule: {algorithm.parameters['step']}."] if automatic else []
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."

@@ -204,11 +204,10 @@ def is_published(spec: Spec) -> bool:
 
 
 def delta_of(spec: Spec) -> float:
-    """δ of the claim: Gaussian noise has one; Laplace noise has none, unless one is given for many releases."""
-    needs = law_named(spec.privacy.law or "laplace").needs_delta
-    if not needs and (spec.privacy.where != "source" or not spec.private):
+    """δ of the claim: Gaussian noise has one, Laplace noise has none."""
+    if not law_named(spec.privacy.law or "laplace").needs_delta:
         return 0.0
-    return spec.privacy.delta if spec.privacy.delta is not None else DELTA if needs else 0.0
+    return DELTA if spec.privacy.delta is None else spec.privacy.delta
 
 
 def check_privacy(spec: Spec) -> None:
@@ -226,8 +225,8 @@ def check_privacy(spec: Spec) -> None:
             Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
         )
     check_delta(spec)
-    on_messages = spec.privacy.law == "laplace" and spec.privacy.where != "source"
-    if spec.privacy.delta is not None and on_messages:
+    laplace = spec.privacy.law == "laplace" or (spec.privacy.law is None and spec.privacy.where == "messages")
+    if spec.privacy.delta is not None and laplace:
         raise BadValue(
             "delta", spec.privacy.delta, "Laplace noise keeps its budget without δ",
             ["leave it out, or ", Argument("law", "gaussian")],
