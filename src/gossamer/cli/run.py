@@ -59,7 +59,7 @@ def run(
     \b
     gossamer run mushrooms                                      the paper's first experiment
     gossamer run mushrooms --step 1,0.8 --steps 5000            within the paper's assumptions (Assumption 4)
-    gossamer run mushrooms --epsilon 3
+    gossamer run mushrooms --epsilon 3                     private, with a proved budget
     gossamer run --csv visits.csv --target ill --split-by hospital --categorical ward
     gossamer run mnist --device cuda --bf16                     the paper's second experiment
     gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
