@@ -214,7 +214,7 @@ def test_other_models_and_shapes_of_noise_hold(model, mechanism, gradient):
 
 
 def test_an_audit_that_nothing_is_released_in_is_refused():
-    with pytest.raises(gs.GossamerError, match="nothing is released"):
+    with pytest.raises(gs.GossamerError, match="none of the run's 12 rounds releases"):
         gs.audit(ALGORITHM, NET, gs.LogisticRegression(), mechanism_of("laplace", every(1, after=50)), "history")
 
 

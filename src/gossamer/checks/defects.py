@@ -18,7 +18,7 @@ from gossamer.checks.noise import LATE
 from gossamer.checks.worlds import Case
 from gossamer.models.bounds import Clip, Reach
 from gossamer.models.memory import clipped
-from gossamer.privacy import Mechanism, PrivateBoundary, Setting
+from gossamer.privacy import Accountant, Mechanism, PrivateBoundary, Setting
 from gossamer.privacy.accountant import total
 from gossamer.records import Batch
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -165,8 +165,16 @@ def _ridge_with_data(case: Case) -> Case:
 
 
 def _records_squared(case: Case) -> Case:
+    """One record is booked as one of N² in a round."""
+
+    def squared(ledger: Accountant) -> Accountant:
+        bound = ledger.terms.bound
+        return Accountant(
+            replace(ledger.terms, bound=bound._replace(records=bound.records**2)), ledger.budget, ledger.delta
+        )
+
     def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        return mechanism.bind(setting._replace(records=[n**2 for n in setting.records]))
+        return PrivateBoundary(mechanism, [squared(each) for each in mechanism.bind(setting).ledgers], setting.steps)
 
     return replace(case, bind=bind)
 
