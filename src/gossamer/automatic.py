@@ -59,24 +59,6 @@ class Rehearsed(NamedTuple):
     noise: float  # deviation at the end, over learners and coordinates
 
 
-def with_step_found(
-    algorithm: Algorithm[Any],
-    network: Network,
-    model: Model,
-    table: Table,
-    privacy: Any,
-    steps: int,
-    setting: Callable[[], Setting],
-) -> Algorithm[Any]:
-    """The algorithm with the steps of the rule, where it was made with step="auto"; otherwise as it is.
-
-    `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
-    """
-    if algorithm.with_step is None:
-        return algorithm
-    return algorithm.with_step(found_step(algorithm, network, model, table, privacy, steps, setting))
-
-
 def found_step(
     algorithm: Algorithm[Any],
     network: Network,
@@ -86,7 +68,10 @@ def found_step(
     steps: int,
     setting: Callable[[], Setting],
 ) -> float:
-    """λ0 by rule; the algorithm's own steps start at 1."""
+    """λ0 by rule, for an algorithm whose own steps start at 1.
+
+    `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
+    """
     noise = _noise_of(privacy, network.m, steps, setting)
     played = rehearsed(algorithm, network, noise, steps)
     found = min(_longest(model, table, played), _by_noise(model, table, noise, played))

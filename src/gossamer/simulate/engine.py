@@ -18,7 +18,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, Kind, dense
-from gossamer.automatic import with_step_found
+from gossamer.automatic import found_step
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.models import Gradient, Model
 from gossamer.networks import Network
@@ -86,10 +86,11 @@ def simulate(
     # The first run's length decides releases and steps, where rules find them: a run that goes on keeps both.
     length = steps if resume is None else resume.config.get("planned") or steps
     by_rule = algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
-    of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
-    automatic = algorithm.with_step is not None
-    algorithm = with_step_found(algorithm, network, model, stream.table, privacy, length, of_first)
-    notes += [f"Steps by rule: {algorithm.parameters['step']}."] if automatic else []
+    if algorithm.with_step is not None:
+        of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
+        first = found_step(algorithm, network, model, stream.table, privacy, length, of_first)
+        algorithm = algorithm.with_step(first)
+        notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
