@@ -51,7 +51,7 @@ class Kind(Protocol):
     def cut_off(self, value: Any, largest: Any) -> Any:
         """No coordinate beyond ±largest, and 0 for NaN; `largest` is one number, or a column with one for each row."""
 
-    def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
+    def add_scaled(self, value: Any, factor: Any, other: Any) -> Any:
         """value + factor · other."""
 
     def zeros(self, like: Any) -> Any:
@@ -87,7 +87,7 @@ class Numpy:
     def cut_off(self, value: Any, largest: Any) -> Any:
         return np.clip(np.nan_to_num(value), -largest, largest)
 
-    def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
+    def add_scaled(self, value: Any, factor: Any, other: Any) -> Any:
         return value + factor * other
 
     def zeros(self, like: Any) -> Any:
@@ -141,7 +141,7 @@ class Tensors(NamedTuple):
         limit = min(largest, _torch().finfo(self.dtype).max) if one else self.make(largest)
         return value.nan_to_num(0.0).clip(-limit, limit)
 
-    def add_scaled(self, value: Any, factor: float, other: Any) -> Any:
+    def add_scaled(self, value: Any, factor: Any, other: Any) -> Any:
         return value.add(other, alpha=factor)
 
     def zeros(self, like: Any) -> Any:

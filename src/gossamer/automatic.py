@@ -11,6 +11,9 @@ both are in proportion to λ0. Then λ0 is the smaller of
                       more than what a ridge, or a squared loss, lets one learner move; a clipped one pulls no harder
                       the farther a model is off, and where the noise rule knows the range, it may move LONGEST_STEP/L
 
+With standardised numbers a learner's gradients go through a running mean (gossamer.models.standard), which is rehearsed
+as well, and steps may be 1/(1−β) times as long: the heavy ball is stable up to (1+β)/(1−β) times 2/L.
+
 Both are explained in gossamer.privacy.plan. Nothing here looks at a record.
 """
 
@@ -25,11 +28,12 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import LinearModel, Model
+from gossamer.models.standard import MOMENTUM, usual_looks
 from gossamer.networks import Network
 from gossamer.privacy import Law, Mechanism, Releases, Setting, SimulatedNoise
 from gossamer.privacy.plan import LONGEST_STEP, MARGIN
 from gossamer.records import Table
-from gossamer.setting import curvature_of
+from gossamer.setting import curvature_of, length_of, quiet_rounds
 from gossamer.types import Array
 
 COLUMNS = 16  # draws of noise that a rehearsal has
@@ -37,6 +41,7 @@ LONGEST = 20_000  # rounds that are rehearsed
 STEADY = 1.0  # times 1/L: the longest step for a squared loss, whose curvature is the same everywhere
 NETWORK = 0.05  # deviation of the noise in each parameter of a network, whose layers start with numbers of about that
 QUANTITY = 0.25  # deviation of the noise in a record's margin, in halves of a quantity's range: see docs/results/ridge
+SPREAD = 0.5  # the same in spreads of a quantity, where it is standardised
 USUAL = 1.0  # λ0 where nothing is declared and nothing is noised
 
 
@@ -67,13 +72,19 @@ def found_step(
     privacy: Any,
     steps: int,
     setting: Callable[[], Setting],
+    weights: Array | None = None,
 ) -> float:
-    """λ0 by rule, for an algorithm whose own steps start at 1.
+    """λ0 by rule, for an algorithm whose own steps start at 1; `weights` are the learners', where they differ.
 
     `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
     """
     noise = _noise_of(privacy, network.m, steps, setting)
-    played = rehearsed(algorithm, network, noise, steps)
+    learns, momentum = 0, 0.0
+    if isinstance(model, LinearModel) and model.standardise is not None:
+        headed = noise is not None and noise.releases.head
+        learns = 0 if headed else usual_looks(steps, quiet_rounds(network), network.m).learns
+        momentum = MOMENTUM
+    played = rehearsed(algorithm, network, noise, steps, learns, momentum, weights)
     found = min(_longest(model, table, played), _by_noise(model, table, noise, played))
     return float(f"{found if math.isfinite(found) else USUAL:.3g}")
 
@@ -86,25 +97,27 @@ def _longest(model: Model, table: Table, played: Rehearsed) -> float:
     """
     curvature = curvature_of(model, table)
     quantity = isinstance(model, LinearModel) and not model.bounded
-    limits = [STEADY / (model.l2 * played.jumped)] if model.l2 > 0 else []
+    standard = isinstance(model, LinearModel) and model.standardise is not None
+    limits = [STEADY / (model.l2 * played.jumped)] if model.l2 > 0 and not standard else []
     if curvature > 0:
-        steady = LONGEST_STEP if model.clip is not None and table.half_range else STEADY
+        steady = LONGEST_STEP if model.clip is not None and (standard or table.half_range) else STEADY
         limits += [steady / (curvature * played.jumped) if quantity else LONGEST_STEP / (curvature * played.moved)]
-    return min(limits, default=math.inf)
+    faster = 1 / (1 - MOMENTUM) if standard else 1.0
+    return faster * min(limits, default=math.inf)
 
 
 def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed) -> float:
     """The step with which noise moves a record's margin by its unit; ∞ where noise does not grow with the steps."""
-    bounds = table.bounds
+    length = length_of(model, table)
     if noise is None or played.noise == 0 or not (noise.at_source or noise.found):
         return math.inf
-    if bounds is None or not isinstance(model, LinearModel):
+    if length is None or not isinstance(model, LinearModel):
         return NETWORK / played.noise
     unit = MARGIN
     if not model.bounded:
-        left = math.inf if model.clip is None else 0.5 * model.clip.c / bounds.l2
-        unit = QUANTITY * table.half_range or left
-    return unit / (played.noise * bounds.l2)
+        left = math.inf if model.clip is None else 0.5 * model.clip.c / length
+        unit = SPREAD if model.standardise is not None else QUANTITY * table.half_range or left
+    return unit / (played.noise * length)
 
 
 def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
@@ -127,12 +140,24 @@ def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Set
     return None
 
 
-def rehearsed(algorithm: Algorithm[Any], network: Network, noise: Noise | None, steps: int) -> Rehearsed:
-    """The method on its network without data: column 0 with a gradient of 1, the others with noise alone."""
+def rehearsed(
+    algorithm: Algorithm[Any],
+    network: Network,
+    noise: Noise | None,
+    steps: int,
+    learns: int = 0,
+    momentum: float = 0.0,
+    weights: Array | None = None,
+) -> Rehearsed:
+    """The method on its network without data: column 0 with a gradient of 1, the others with noise alone.
+
+    Gradients are used from round `learns` on, and from where a release schedule's head is over.
+    """
     rows, rng = network.rows(mixes=algorithm.mixes), np.random.default_rng(0)
-    weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
+    links: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
     shape, share = (network.m, 1 + COLUMNS), network.perron if "R" in algorithm.mixes else np.ones(network.m)
     mean = share / share.sum()
+    running = np.zeros(shape)
     state, moved, jumped = algorithm.init(rows, np.zeros(shape)), 1e-300, 1e-300
 
     past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
@@ -146,15 +171,17 @@ def rehearsed(algorithm: Algorithm[Any], network: Network, noise: Noise | None, 
         return value
 
     for t in range(min(steps, LONGEST)):
-        used = noise is None or noise.releases.includes(t)
+        used = t >= learns and (noise is None or (t >= noise.releases.after and noise.releases.includes(t)))
         grad = np.zeros(shape)
         if used:
             grad[:, 0] = 1.0
             grad += drawn(t) if noise is not None and noise.at_source else 0.0
+            running = momentum * running + (1 - momentum) * grad
+            grad = running * (1.0 if weights is None else weights[:, None])
         got = {}
         for channel, out in algorithm.emit(state, grad, rows, t).items():
             noisy = out.private and noise is not None and not noise.at_source
-            got[channel] = weights[out.over] @ (out.value + drawn(t) if noisy else out.value)
+            got[channel] = links[out.over] @ (out.value + drawn(t) if noisy else out.value)
         before = state.theta[:, 0]
         state = algorithm.step(state, got, grad, rows, t)
         step = state.theta[:, 0] - before

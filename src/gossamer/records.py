@@ -56,6 +56,8 @@ class Table:
     undeclared: str = ""  # what one record's value could change for others, and what to do, in words: no privacy then
     classes: int = 0  # how many were declared for the labels; 0: none were
     half_range: float = 0.0  # of a quantity's labels, as declared; 0: none was. For step sizes, never for privacy
+    numbers: tuple[int, ...] = ()  # the columns that hold numbers, where a schema says so; others are of categories
+    width: float = 0.0  # E‖a‖² where every number has variance 1; 0: no schema says it. For step sizes and clippers
     spread: float = 1.0  # λ_max(E aaᵀ)/‖a‖², about, if it is known without looking: for step sizes, never for privacy
 
     def __len__(self) -> int:

@@ -30,6 +30,7 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.models import Memory
+from gossamer.models.standard import StandardMemory
 from gossamer.privacy import Boundary, noised_fields
 from gossamer.records import Batch
 from gossamer.types import Array, Out, Rows
@@ -45,13 +46,24 @@ class Sent(NamedTuple):
 
 
 class Rounds(Generic[State]):
-    """The rounds of a block of learners; `ridge` is the model's l2, `finite` whether states are kept below FARTHEST."""
+    """The rounds of a block of learners; `ridge` is the model's l2, `finite` whether states are kept below FARTHEST.
+
+    `weights` are the learners' in the objective, where they differ: factors of what has been noised.
+    """
 
     def __init__(
-        self, algorithm: Algorithm[State], rows: Rows, memory: Memory, boundary: Boundary, ridge: float, finite: bool
+        self,
+        algorithm: Algorithm[State],
+        rows: Rows,
+        memory: Memory,
+        boundary: Boundary,
+        ridge: float | Array,
+        finite: bool,
+        weights: Array | None = None,
     ) -> None:
         self._algorithm, self._rows, self._memory = algorithm, rows, memory
         self._boundary, self._ridge, self._finite = boundary, ridge, finite
+        self._weights = None if weights is None else weights[:, None]
         self._parameters = noised_fields(algorithm, rows)
 
     def start(self, state: State) -> State:
@@ -69,11 +81,19 @@ class Rounds(Generic[State]):
 
     def _gradient(self, point: Array, t: int) -> Array:
         """What the step uses: nothing of who does not release, not even a ridge, whose share goes with the data's."""
-        fresh = self._boundary.fresh(t)
-        if not np.any(fresh):
+        fresh, memory = self._boundary.fresh(t), self._memory
+        if not np.any(fresh) or (isinstance(memory, StandardMemory) and memory.idle(t)):
             nothing: Array = kind_of(point).zeros(point)
             return nothing
-        gradient: Array = with_ridge(self._boundary.gradient(t, self._memory.gradient(point)), self._ridge, point)
+        gradient: Array
+        if isinstance(memory, StandardMemory):
+            noised = self._boundary.gradient(t, memory.seen(point, t))
+            gradient = memory.used(noised, point, t, fresh)
+        else:
+            noised = self._boundary.gradient(t, memory.gradient(point))
+            gradient = with_ridge(noised, self._ridge, point)
+        if self._weights is not None:
+            gradient = gradient * self._weights
         if not np.all(fresh):
             gradient[~np.asarray(fresh)] = 0.0
         return gradient
@@ -101,8 +121,8 @@ def near(value: Any) -> Any:
     return kind.cut_off(value, FARTHEST)
 
 
-def with_ridge(gradient: Any, ridge: float, point: Any) -> Any:
+def with_ridge(gradient: Any, ridge: float | Array, point: Any) -> Any:
     """The gradient with the penalty's l2 θ; a tensor comes back in the precision that θ has."""
     kind = kind_of(point)
     gradient = kind.narrow(gradient)
-    return kind.add_scaled(gradient, ridge, point) if ridge else gradient
+    return kind.add_scaled(gradient, ridge, point) if np.any(ridge) else gradient

@@ -87,8 +87,8 @@ class Record:
 
     @property
     def theta(self) -> Array:
-        """(m, n) final parameters."""
-        return self.state["theta"]
+        """(m, n) final parameters; what learners know of their records' moments lies behind them in `state`."""
+        return self.state["theta"][:, : self.config.get("parameters")]
 
     @property
     def s(self) -> Array | None:

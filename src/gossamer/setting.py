@@ -71,9 +71,10 @@ def setting_for(
         read_once=read_once,
         held=held,
         parties=network.m,
-        quiet=math.ceil(3 / max(network.spectral_gap, 1e-6)),
-        margin=math.nan if table.bounds is None else table.bounds.l2,
+        quiet=quiet_rounds(network),
+        margin=length_of(model, table) or math.nan,
         curvature=curvature_of(model, table),
+        prepares=isinstance(model, LinearModel) and model.standardise is not None,
     )
 
 
@@ -83,11 +84,24 @@ def curvature_of(model: Model, table: Table) -> float:
     A loss of margins has the Hessian E[w' ⊗ a aᵀ]. Its norm is at most that of w' times ‖a‖² times the share that one
     direction holds of all features. w' is that of θ = 0, where nothing is known yet: ¼ of two classes, 1/K of K.
     """
-    if table.bounds is None or not isinstance(model, LinearModel):
+    length = length_of(model, table)
+    if length is None or not isinstance(model, LinearModel):
         return math.nan
     nothing = np.zeros((1, 1, model.outputs))
     slopes = [model.curve(nothing, one[None, None]).ravel() for one in np.eye(model.outputs)]
-    return float(np.linalg.norm(slopes, 2) * table.bounds.l2**2 * table.spread + model.l2)
+    return float(np.linalg.norm(slopes, 2) * length**2 * table.spread + model.l2)
+
+
+def length_of(model: Model, table: Table) -> float | None:
+    """‖a‖₂ of a record: the largest as declared, or the usual one where numbers are standardised; None: unknown."""
+    if isinstance(model, LinearModel) and model.standardise is not None:
+        return math.sqrt(model.standardise.width)
+    return None if table.bounds is None else table.bounds.l2
+
+
+def quiet_rounds(network: Network) -> int:
+    """How many rounds the learners take to come together."""
+    return math.ceil(3 / max(network.spectral_gap, 1e-6))
 
 
 def setting_of(

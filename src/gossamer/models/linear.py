@@ -3,8 +3,9 @@
 LogisticRegression   l = (1−b) aᵀθ − log s(aᵀθ),  s(x) = 1/(1+e^−x),  b ∈ {0, 1}      (the paper's, bracket mended)
 SoftmaxRegression    l = log Σ_k exp(aᵀθ_k) − aᵀθ_b,                   b ∈ {0, …, K−1}
 RidgeRegression      l = ½ (aᵀθ − b)²
-each plus l2/2 ‖θ‖². Gradients are closed forms: ∇l = a ⊗ w(margins, b) + l2 θ. A memory's gradient is the data's
-part, without l2 θ: that is no record's, so it is added where the noise has been.
+each plus l2/2 ‖θ‖², where an intercept, the last column, is left out. Gradients are closed forms:
+∇l = a ⊗ w(margins, b) + l2 θ. A memory's gradient is the data's part, without l2 θ: that is no record's, so it is
+added where the noise has been.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gossamer.errors import BadValue, GossamerError
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LOGISTIC_ERROR, MOST, UNIT, Clip, Norm, Reach, Sizes, Weights, reach
 from gossamer.models.memory import LinearMemory
+from gossamer.models.standard import Standardise, StandardMemory
 from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
 from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, Integers
@@ -31,13 +33,15 @@ LOGISTIC, SQUARED = 0, 1  # kinds of loss, as the kernels know them
 class LinearModel(ABC):
     """What all linear models share.
 
-    A model is a frozen dataclass with the fields l2 and clip. It says which margins it has (`outputs`), which of the
-    kernels its gradient is, and for margins of shape (records, learners, K) its losses, their derivatives and the
-    quality of its predictions; `known_weights` is what bounds them.
+    A model is a frozen dataclass with the fields l2, clip, intercept and standardise. It says which margins it has
+    (`outputs`), which of the kernels its gradient is, and for margins of shape (records, learners, K) its losses, their
+    derivatives and the quality of its predictions; `known_weights` is what bounds them.
     """
 
     l2: float
     clip: Clip | None
+    intercept: bool  # whether the last column is one, which the ridge leaves alone
+    standardise: Standardise | None  # which numbers are seen from their middle, in units of their spread
     score: str
     kernel: int | None  # which of gossamer.models.kernels finds the gradient; None: softmax's
     arrays: Kind = NUMPY
@@ -78,15 +82,32 @@ class LinearModel(ABC):
         return math.isfinite(self.known_weights(1).most)
 
     def theta_size(self, columns: int) -> int:
-        return columns * self.outputs
+        return columns * self.outputs + (0 if self.standardise is None else self.standardise.extra)
+
+    def parameters(self, theta: Array, columns: int) -> Array:
+        """What predicts, of an algorithm's θ: behind it may lie what the learners know of their records' moments."""
+        return theta[..., : columns * self.outputs]
+
+    def ridge(self, columns: int) -> Array:
+        """l2 for every parameter, 0 for an intercept's."""
+        each = np.full(columns * self.outputs, self.l2)
+        if self.intercept:
+            each[-self.outputs :] = 0.0
+        return each
 
     def start(self, m: int, seed: int, columns: int) -> Array:
         return np.zeros((m, self.theta_size(columns)))
 
     def reach(self, features: FeatureBounds | None, norm: Norm, sizes: Sizes = MOST) -> Reach:
+        if self.standardise is not None:
+            features = None  # of records as they are seen nothing is declared: the clipper bounds them
         return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
 
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
+    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory | StandardMemory:
+        inner = self._records(table, keep, room)
+        return inner if self.standardise is None else StandardMemory(self, table, inner)
+
+    def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
         return LinearMemory(self, table, keep, room)
 
     def to_record(self, value: Array) -> Array:
@@ -102,6 +123,8 @@ class LogisticRegression(LinearModel):
 
     l2: float = 0.0
     clip: Clip | None = None
+    intercept: bool = False
+    standardise: Standardise | None = None
     outputs = 1
     score = "accuracy"
     kernel = LOGISTIC
@@ -133,6 +156,8 @@ class RidgeRegression(LinearModel):
 
     l2: float = 0.0
     clip: Clip | None = None
+    intercept: bool = False
+    standardise: Standardise | None = None
     outputs = 1
     score = "R²"
     kernel = SQUARED
@@ -156,11 +181,11 @@ class RidgeRegression(LinearModel):
     def known_weights(self, norm: Norm) -> Weights:
         return Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
 
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
+    def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
         """A history without a clipper needs no records, unless they have so many columns that sums take more room."""
         if keep == "history" and self.clip is None and table.columns <= MOST_COLUMNS:
             return StatisticsMemory(self, table, room)
-        return super().memory(table, keep, room)
+        return super()._records(table, keep, room)
 
 
 @dataclass(frozen=True)
@@ -170,6 +195,8 @@ class SoftmaxRegression(LinearModel):
     classes: int
     l2: float = 0.0
     clip: Clip | None = None
+    intercept: bool = False
+    standardise: Standardise | None = None
     score = "accuracy"
     kernel = None
 

@@ -9,7 +9,7 @@ records lie side by side in one piece of a shared array, so that one kernel call
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from gossamer.types import Array, Integers
 if TYPE_CHECKING:
     from gossamer.models.linear import LinearModel
 
+Change = Callable[[Array, Integers], Array]
 RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come
 
 
@@ -95,6 +96,17 @@ class LinearMemory:
     def quality(self, theta: Array, table: Table) -> Array:
         """How well every row of θ predicts a table's records, each of which counts as much as another."""
         return quality_of(self._model, theta, table)
+
+    def change(self, rows: Change, labels: Change) -> None:
+        """Replace every remembered record by what `rows` and `labels` make of it; both are told whose it is."""
+        for i, count in enumerate(self.filled):
+            place, owner = slice(self.start[i], self.start[i] + count), np.full(count, i)
+            if not self._coded:
+                self.rows[place] = rows(self.rows[place], owner)
+            self.labels[place] = labels(self.labels[place], owner)
+            if self._clip_each is not None and not self._coded:
+                records = replace(self._table, rows=self.rows[place], labels=self.labels[place])
+                self.limits[place] = limits_of(records, self._clip_each, self._model.outputs)
 
     def kept(self) -> dict[str, Array]:
         """Nothing: the records themselves are observed again."""

@@ -27,7 +27,18 @@ class Objective:
 
     def __init__(self, model: LinearModel, population: Population) -> None:
         self.model, self.population = model, population
-        self.size = model.theta_size(population.table.columns)
+        self.size = population.table.columns * model.outputs
+        self._ridge = model.ridge(population.table.columns) * self._variances()
+
+    def _variances(self) -> Array | float:
+        """What l2 is multiplied with: the variance of every number that is standardised."""
+        if self.model.standardise is None or not self.model.standardise.columns:
+            return 1.0
+        each, where = np.ones(self.population.table.columns), list(self.model.standardise.columns)
+        numbers, share = self.population.table.rows[:, where], self.population.share
+        middles = share @ numbers if self.model.intercept else np.zeros(len(where))
+        each[where] = share @ (numbers - middles) ** 2
+        return np.repeat(each, self.model.outputs)
 
     def margins(self, theta: Array) -> Array:
         """(records, learners, K) of aᵀθ."""
@@ -47,7 +58,7 @@ class Objective:
                 margins = self.margins(theta[block])
                 values[block] = share @ self.model.losses(margins, labels)
                 quality[block] = self.model.quality(margins, labels, share)
-        return values + 0.5 * self.model.l2 * (theta**2).sum(axis=1), quality
+        return values + 0.5 * (theta**2 @ self._ridge), quality
 
     def value(self, theta: Array) -> float:
         """F at one θ."""
@@ -56,12 +67,12 @@ class Objective:
     def gradient(self, theta: Array) -> Array:
         """∇F at one θ."""
         weights = self.model.weights(self.margins(theta[None]), self.population.table.labels)
-        return self._back(weights) + self.model.l2 * theta
+        return self._back(weights) + self._ridge * theta
 
     def hessian_times(self, theta: Array, direction: Array) -> Array:
         """∇²F(θ) · direction."""
         moved = self.model.curve(self.margins(theta[None]), self.margins(direction[None]))
-        return self._back(moved) + self.model.l2 * direction
+        return self._back(moved) + self._ridge * direction
 
     def _back(self, weights: Array) -> Array:
         value: Array = self.population.matrix.T @ (weights[:, 0] * self.population.share[:, None])
@@ -115,10 +126,20 @@ class Objective:
         """−∇²F⁻¹∇F."""
         from scipy.sparse.linalg import LinearOperator, cg
 
-        shape = (self.size, self.size)
-        hessian: LinearOperator = LinearOperator(shape, lambda v: self.hessian_times(theta, v), dtype=float)
-        step, _ = cg(hessian, -gradient, rtol=1e-6, maxiter=10 * self.size)
+        def curved(v: Array) -> Array:
+            return self.hessian_times(theta, v) + self._flat(v)
+
+        hessian: LinearOperator = LinearOperator((self.size, self.size), curved, dtype=float)
+        step, _ = cg(hessian, self._flat(gradient) - gradient, rtol=1e-6, maxiter=10 * self.size)
         return np.asarray(step)
+
+    def _flat(self, v: Array) -> Array:
+        """The part of v along which F does not change: of several classes, what all weights of a free column share."""
+        if self.model.outputs == 1:
+            return np.zeros_like(v)
+        each = v.reshape(-1, self.model.outputs)
+        shared = np.where(self._ridge.reshape(each.shape) == 0, each.mean(axis=1, keepdims=True), 0.0)
+        return np.asarray(shared.ravel())
 
 
 def quality_of(model: LinearModel, theta: Array, table: Table) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gossamer.errors import BadValue
 from gossamer.models.bounds import Clip
 from gossamer.models.linear import LogisticRegression, RidgeRegression, SoftmaxRegression
+from gossamer.models.standard import Standardise
 from gossamer.registry import Registry
 
 
@@ -24,6 +25,8 @@ class Wanted(NamedTuple):
     device: str = "cpu"
     amp: bool = False
     remember: int | None = None
+    intercept: bool = False  # whether the last column is one
+    standardise: Standardise | None = None
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,19 @@ MODELS: Registry[Kind] = Registry(
 model = MODELS.decorator(Kind)  # declares a function that makes a model: it can then be named wherever a model can
 
 
-@model("logistic", classes_at_most=2)
+@model("logistic", options=("standardise",), classes_at_most=2)
 def make_logistic(wanted: Wanted) -> LogisticRegression:
-    return LogisticRegression(wanted.l2, wanted.clip)
+    return LogisticRegression(wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
 
 
-@model("softmax")
+@model("softmax", options=("standardise",))
 def make_softmax(wanted: Wanted) -> SoftmaxRegression:
-    return SoftmaxRegression(wanted.outputs, wanted.l2, wanted.clip)
+    return SoftmaxRegression(wanted.outputs, wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
 
 
-@model("ridge", quantity=True)
+@model("ridge", options=("standardise",), quantity=True)
 def make_ridge(wanted: Wanted) -> RidgeRegression:
-    return RidgeRegression(wanted.l2, wanted.clip)
+    return RidgeRegression(wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
 
 
 @model("resnet18", options=("clip_per", "norm", "stem", "remember", "device", "bf16"), images=True)

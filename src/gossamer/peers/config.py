@@ -59,6 +59,7 @@ class Run(Plain, frozen=True):
 class ModelPlan(Plain, frozen=True):
     l2: Annotated[float, msgspec.Meta(ge=0)] = 1e-2
     clip: Positive | None = None
+    standardise: bool = False  # see numbers from their middle, in units of their spread; the ridge spares the intercept
 
 
 class RecordsPlan(Plain, frozen=True):
@@ -173,6 +174,7 @@ class Plan:
         return Spec.of(
             algorithm=run.method, step=",".join(map(repr, run.step)), strict=run.strict, gradient=run.gradient,
             per_round=run.per_round, steps=run.steps, learners=run.learners, l2=model.l2, clip=model.clip, noise="0",
+            standardise=model.standardise,
             law=privacy.law, where=privacy.where,
         )  # fmt: skip
 
@@ -187,7 +189,9 @@ class Plan:
         classes = len(self.config.records.classes)
         kind = "ridge" if not classes else "logistic" if classes == 2 else "softmax"
         learnt = Learnt(MODELS.find(kind), max(classes, 1))
-        model: LinearModel = build_model(self.spec, learnt, (self.schema.columns,), None)
+        table, own = self.schema.table(), self.config.model
+        free = own.standardise and self.config.records.intercept
+        model: LinearModel = build_model(self.spec, learnt, (self.schema.columns,), table, own.l2, free)
         return model
 
     def mechanism(self) -> Mechanism | None:

@@ -28,7 +28,7 @@ from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, Gossamer
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
-from gossamer.privacy.plan import planned, usual_exponent
+from gossamer.privacy.plan import planned, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
 from gossamer.privacy.source import coefficients
@@ -64,6 +64,7 @@ class Setting(NamedTuple):
     quiet: int = 0  # rounds that the graph takes to mix
     margin: float = math.nan  # ‖a‖₂ at most, which noise in the model is multiplied with
     curvature: float = math.nan  # of the mean loss, in L2, as far as it is declared
+    prepares: bool = False  # whether moments of the records are released before gradients: gossamer.models.standard
     planned: int | None = None  # rounds that releases are planned for, where a run goes on for longer
 
 
@@ -193,6 +194,11 @@ class Mechanism(ABC):
         _check_rounds(setting, history=self.where == "source" and math.isinf(setting.window))
         if self.where == "source":
             self._check_source(setting)
+        elif setting.prepares:
+            raise NotProvable(
+                "how learners see standardised records is proved to be private with noise at the source alone: use ",
+                *AT_SOURCE, ", or ", Argument("standardise", False), ".",
+            )  # fmt: skip
         c, L, error, error_per_size = setting.reach(self.law.norm)
         every = []
         for i in range(learners):
@@ -232,9 +238,11 @@ class Mechanism(ABC):
         if not terms.releases.count(setting.steps):
             requirement = f"none of the run's {setting.steps} rounds releases a gradient"
             raise BadValue("releases", _Shown(terms.releases), requirement, "start sooner, or run for longer")
+        meant = setting._replace(steps=setting.planned or setting.steps)
+        if self.releases is not None and setting.prepares and not self.releases.head:
+            return with_head(terms, meant)
         if self.releases is not None or setting.window == 1:
             return terms
-        meant = setting._replace(steps=setting.planned or setting.steps)
         return planned(terms, meant, self._horizon(meant), self._shift(terms, meant, i))
 
     def _usual_exponent(self, setting: Setting) -> float:

@@ -20,6 +20,10 @@ releases thin out.
 **How often.** Gaussian noise at the end does not depend on how many releases share τ, and Laplace noise grows with
 the root of their number: the former releases in every round, the latter in about `LAPLACE_RELEASES`.
 
+**Standardised numbers.** Where a model looks at moments first (gossamer.models.standard), releases start at ½, when all
+learners have read half of what they will read, or all of it; before them go a tenth as many releases of moments, and a
+pause as long as the graph takes to mix.
+
 **The end.** The last rounds, as many as the graph takes to mix, do not release.
 """
 
@@ -31,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gossamer.errors import Argument, NotProvable
 from gossamer.privacy.laws import Law
 from gossamer.privacy.releases import Releases
 
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 LONGEST_STEP = 2.0  # times 1/L: what never overshoots
 LAPLACE_RELEASES = 24
+HEAD = 0.1  # releases of moments for each of a gradient, where numbers are standardised
 STARTS = (0.75, 0.5, 0.25)  # of the run, the latest that will do
 MARGIN = 1.5  # deviation of the noise in a record's margin
 
@@ -56,12 +62,28 @@ def planned(terms: Terms, setting: Setting, horizon: float, shift: float | None)
     steps, for_ever = setting.steps, math.isinf(horizon)
     quiet = min(setting.quiet, steps // 10)
     end = math.inf if for_ever else max(int(min(horizon, steps)) - quiet, 1)
+    if setting.prepares:  # all learners look at the same time, whatever their budgets are
+        return with_head(_with_start(terms, steps // 2, end, steps), setting)
     starts = (0.5,) if for_ever else STARTS
     candidates = [_with_start(terms, int(start * steps), end, steps) for start in starts]
     for candidate in candidates:
         if _has_room(candidate, setting, shift):
             return candidate
     return candidates[-1]
+
+
+def with_head(terms: Terms, setting: Setting) -> Terms:
+    """The terms with a head, which releases moments, and a pause before gradients are released."""
+    releases, steps = terms.releases, setting.steps
+    head = max(1, round(HEAD * releases.count(steps)))
+    pause = min(setting.quiet, steps // 10)
+    first = max(releases.after, head + pause)
+    if first >= min(releases.until, steps):
+        raise NotProvable(
+            f"{steps} rounds have no room for moments before gradients: use more ", Argument("steps"), ", or ",
+            Argument("standardise", False), ".",
+        )  # fmt: skip
+    return replace(terms, releases=replace(releases, after=first, head=head, pause=pause))
 
 
 def _with_start(terms: Terms, after: int, end: float, steps: int) -> Terms:
@@ -79,7 +101,7 @@ def _has_room(terms: Terms, setting: Setting, shift: float | None) -> bool:
     """Whether the releases cover, with steps that do not overshoot, the movement at which noise moves margins by 1."""
     from gossamer.privacy.accountant import total
 
-    law, t = terms.law, terms.releases.before(setting.steps)
+    law, t = terms.law, terms.releases.learning(setting.steps)
     scale = terms.initial
     if shift is not None and shift <= 0:  # the budget will be refused
         return False

@@ -3,6 +3,8 @@
     every(r, after=W)       W, W+r, W+2r, …
     thinning(q, after=W)    W, and then ever more rarely: round t is followed by round ⌈q (t+1)⌉ − 1, or t+1 at least
     …, until=E              and none from round E on: what was spent by then is what is spent for ever
+    …, head=M, pause=q      and M more, one a round, that end q rounds before W: releases of what records are like, from
+                            which a model learns how to look at them (see gossamer.models.standard)
 
 Until round W, between releases, and after the last, a learner only mixes: its algorithm's own step with a gradient of
 zero. A few such rounds at the end bring the learners together, which averages their noise out and costs nothing.
@@ -34,6 +36,8 @@ class Releases:
     after: int = 0
     ratio: float = 1.0
     until: float = math.inf
+    head: int = 0
+    pause: int = 0
 
     def __post_init__(self) -> None:
         for name, said, least in (("step", "r", 1), ("after", "after", 0), ("until", "until", self.after + 1)):
@@ -46,6 +50,9 @@ class Releases:
                     requirement = f"expected a round after {self.after}, up to {LATEST:g}"
                 raise BadValue("releases", value, requirement, python=f"releases with {said}={value!r}")
             object.__setattr__(self, name, int(value))
+        if min(self.head, self.pause) < 0 or self.after < self.head + self.pause:
+            requirement = f"expected room for {self.head} releases and {self.pause} rounds before round {self.after}"
+            raise BadValue("releases", str(self), requirement, python=f"releases={self}")
         number = isinstance(self.ratio, Real) and not isinstance(self.ratio, bool | np.bool_)
         if not number or not (self.ratio == 1 or SLOWEST <= self.ratio <= FASTEST):
             python = f"thinning({self.ratio!r})"
@@ -55,20 +62,32 @@ class Releases:
 
     def before(self, rounds: int) -> Integers:
         """The rounds, of rounds 0 … rounds−1, in which gradients are released."""
+        return np.concatenate([self.first[self.first < rounds], self.learning(rounds)])
+
+    def learning(self, rounds: int) -> Integers:
+        """Those of them that are not in the head."""
         end = int(min(rounds, self.until))
         if self.ratio == 1:
             return np.arange(self.after, max(end, self.after), self.step)
         return _thinned(self, end)
 
+    @property
+    def first(self) -> Integers:
+        """The rounds of the head."""
+        return np.arange(self.after - self.pause - self.head, self.after - self.pause)
+
     def count(self, rounds: float) -> int:
         """How many there are in so many rounds."""
         end = min(rounds, self.until, FARTHEST)
+        head = int((self.first < rounds).sum())
         if self.ratio == 1:
-            return math.ceil(max(0.0, end - self.after) / self.step)
-        return len(_thinned(self, int(end)))
+            return head + math.ceil(max(0.0, end - self.after) / self.step)
+        return head + len(_thinned(self, int(end)))
 
     def includes(self, t: int) -> bool:
         """Whether round t releases."""
+        if self.after - self.pause - self.head <= t < self.after - self.pause:
+            return True
         if self.ratio == 1 or t >= self.until:
             return self.after <= t < self.until and (t - self.after) % self.step == 0
         return bool(t in _thinned(self, 1 << (t + 1).bit_length()))  # looked up where it was worked out before
@@ -79,6 +98,7 @@ class Releases:
 
     def __str__(self) -> str:
         rest = f"after={self.after}" + (f", until={self.until:g}" if math.isfinite(self.until) else "")
+        rest += f", head={self.head}, pause={self.pause}" if self.head else ""
         return f"thinning({self.ratio:g}, {rest})" if self.ratio > 1 else f"every({self.step}, {rest})"
 
 

@@ -116,7 +116,8 @@ def _dearest(terms: Terms, rounds: int, squared: bool) -> float:
 
 def total_at_source(terms: Terms, rounds: int, squared: bool) -> float:
     """Σ shift, or Σ shift², of the record that costs most."""
-    if terms.window == 1 and terms.releases.ratio == 1 and len(terms.factor) == 1 and terms.ratio == 1:
+    alike = terms.releases.ratio == 1 and not terms.releases.head and len(terms.factor) == 1
+    if terms.window == 1 and alike and terms.ratio == 1:
         first, count = terms.releases.after, terms.releases.count(rounds)
         last = first + (count - 1) * terms.releases.step
         ends = np.array([first, last]) if count else np.empty(0)  # scales go one way with time: an end is dearest

@@ -20,7 +20,8 @@ from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.automatic import found_step
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
-from gossamer.models import Gradient, Model
+from gossamer.models import Gradient, LinearModel, Model
+from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
 from gossamer.privacy.boundary import UNNOISED
@@ -31,7 +32,9 @@ from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_of
 from gossamer.simulate.matrix import matrix_rounds
 from gossamer.simulate.metrics import metrics_of
+from gossamer.standardising import looks_of
 from gossamer.streams import Stream
+from gossamer.streams.stream import weights_of
 from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
@@ -85,10 +88,13 @@ def simulate(
     privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
     # The first run's length decides releases and steps, where rules find them: a run that goes on keeps both.
     length = steps if resume is None else resume.config.get("planned") or steps
-    by_rule = algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
+    standard = isinstance(model, LinearModel) and model.standardise is not None
+    by_rule = (
+        standard or algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
+    )
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
-        first = found_step(algorithm, network, model, stream.table, privacy, length, of_first)
+        first = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
         algorithm = algorithm.with_step(first)
         notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
@@ -100,6 +106,10 @@ def simulate(
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
     memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
+    if isinstance(memory, StandardMemory) and gradient == "latest":
+        raise GossamerError(
+            Argument("standardise", True), " needs ", Argument("gradient", "history"), ": use it, or leave it out."
+        )
     metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
     rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
@@ -110,7 +120,14 @@ def simulate(
     state = algorithm.init(rows, model.start(network.m, seed, stream.table.columns))
     config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
     config |= {"planned": length} if by_rule else {}
+    if isinstance(model, LinearModel) and model.standardise is not None:
+        config |= {"parameters": stream.table.columns * model.outputs}
     start, history = 0, list[np.recarray[Any, Any]]()
+
+    def predicts(theta: Any) -> Any:
+        """What predicts, of an algorithm's θ."""
+        return model.parameters(theta, stream.table.columns) if isinstance(model, LinearModel) else theta
+
     if resume is not None:
         start, state, history = _resumed(resume, config, state, model)
         memory.go_on(resume.state)
@@ -118,7 +135,7 @@ def simulate(
             for t in range(start):
                 memory.observe(stream.arrivals(t))
     else:
-        history.append(mean_row(0, metrics.learners(state.theta, 0), metrics.each))
+        history.append(mean_row(0, metrics.learners(predicts(state.theta), 0), metrics.each))
 
     boundary: PrivateBoundary | Unproved
     if isinstance(privacy, Mechanism):
@@ -141,7 +158,10 @@ def simulate(
         boundary.go_on({name: model.from_record(value) for name, value in sent.items()})
         _GONE_ON.add(resume.seal)
     mix = Mixer(network, algorithm.mixes, model.arrays)
-    rounds = Rounds(algorithm, rows, memory, boundary, model.l2, finite=private)
+    if isinstance(memory, StandardMemory):
+        memory.prepare(looks_of(memory, boundary, privacy, length, network, weights_of(stream)))
+    ridge = model.ridge(stream.table.columns) if isinstance(model, LinearModel) else model.l2
+    rounds = Rounds(algorithm, rows, memory, boundary, ridge, finite=private, weights=weights_of(stream))
     state = state if start else rounds.start(state)
     matrix = None
     if model.arrays.place == "cuda" and (
@@ -155,7 +175,7 @@ def simulate(
         """The learners' errors now, computed once a round."""
         nonlocal looked, learners
         if looked != t:
-            looked, learners = t, metrics.learners(state.theta, t)
+            looked, learners = t, metrics.learners(predicts(state.theta), t)
         return learners
 
     def record() -> Record:

@@ -13,13 +13,14 @@ from gossamer.datasets import DATASETS, Dataset
 from gossamer.errors import Argument, GossamerError, Sentence
 from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
+from gossamer.models.standard import Standardise
 from gossamer.networks import Network, is_named, read_network
 from gossamer.privacy import Mechanism
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
-from gossamer.records import FeatureBounds
+from gossamer.records import Table
 from gossamer.setting import full_rounds, refuse_more_rounds
-from gossamer.spec.description import STEPS, Spec
+from gossamer.spec.description import OWN_STEPS, STEPS, Spec
 from gossamer.spec.languages import (
     budgets,
     class_names,
@@ -38,10 +39,13 @@ from gossamer.spec.rules import (
     dataset_of,
     decide_noise,
     delta_of,
+    goes_on,
     is_published,
     learnt_by,
     noise_of,
     ridge_of,
+    small_delta,
+    standardises,
     step_of,
 )
 from gossamer.streams import Stream, from_csv
@@ -66,6 +70,7 @@ def build(spec: Spec) -> Parts:
     dataset = dataset_of(spec)
     spec = decide_noise(spec, dataset)
     stream, model, network = build_data(spec, dataset)
+    spec = decide_delta(spec, dataset, stream)
     algorithm = build_algorithm(spec, dataset, network.m)
     mechanism = build_mechanism(spec, network.m) if spec.private else None
     if spec.private:
@@ -79,13 +84,16 @@ def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Netw
     learnt = learnt_by(spec, dataset)
     learners = spec.network.learners or _learners_of(spec.network.graph)
     stream = build_stream(spec, dataset, learnt, learners)
+    spec = spec.but(standardise=standardises(spec, dataset))
     if spec.network.learners is not None and stream.learners != spec.network.learners:
         raise GossamerError(
             Argument("split_by", spec.data.split_by), f" names {stream.learners} learners and ",
             Argument("learners"), f" is {spec.network.learners}: leave ", Argument("learners"), " out.",
         )  # fmt: skip
     shape = dataset.shape if dataset is not None and learnt.kind.images else None
-    model = build_model(spec, learnt, shape or (stream.table.columns,), stream.table.bounds)
+    records = int(stream.room(2**40).sum()) if dataset is None else None
+    ridge = ridge_of(spec, learnt.kind, records)
+    model = build_model(spec, learnt, shape or (stream.table.columns,), stream.table, ridge, dataset is None)
     return stream, model, build_network(spec, stream.learners)
 
 
@@ -94,13 +102,23 @@ def _learners_of(graph: str | None) -> int:
     return 10 if graph is None or is_named(graph) else read_network(graph).m
 
 
+def decide_delta(spec: Spec, dataset: Dataset | None, stream: Stream) -> Spec:
+    """δ below one in as many records as there are, unless it was said."""
+    asked = spec.private and law_named(spec.privacy.law or "laplace").needs_delta
+    if dataset is not None or not asked or spec.privacy.delta is not None:
+        return spec
+    return spec.but(delta=small_delta(int(stream.room(2**40).sum())))
+
+
 def build_network(spec: Spec, learners: int) -> Network:
     return read_network(spec.network.graph or ("paper" if learners == 10 else "random"), learners)
 
 
 def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: int) -> Any:
     if dataset is None:
-        return from_csv(**csv_arguments(spec, learnt, learners))
+        read = from_csv(**csv_arguments(spec, learnt, learners))
+        weight = spec.data.weight or "records"
+        return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, weight) if goes_on(spec, dataset) else read
     flat = spec.flat() | {"per_round": spec.data.per_round or dataset.per_round}
     options = {name: flat[name] for name in dataset.options if name != "tested"}
     stream = DATASETS.call(dataset.name, dataset.read, learners, spec.length.seed, member="arrivals", **options)
@@ -128,8 +146,13 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
     }
 
 
-def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...], features: FeatureBounds | None) -> Any:
-    """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise."""
+def build_model(
+    spec: Spec, learnt: Learnt, shape: tuple[int, ...], table: Table, ridge: float, intercept: bool = False
+) -> Any:
+    """The model. BatchNorm mixes a round's records, so that with it whole rounds are clipped unless said otherwise.
+
+    Of `table` only what was declared is looked at; `intercept` is whether its last column is one.
+    """
     norm = spec.model.norm or "batch"
     mixes = "norm" in learnt.kind.options and norm == "batch"
     if mixes and spec.data.per_round == 1:
@@ -138,11 +161,14 @@ def build_model(spec: Spec, learnt: Learnt, shape: tuple[int, ...], features: Fe
             Argument("norm", "group"), ", or more.",
         )  # fmt: skip
     per: Any = spec.model.clip_per or ("round" if mixes else "record")
-    length = clip_of(spec, learnt, features)
+    length = clip_of(spec, learnt, table.bounds)
     clip = None if length is None else Clip(law_named(spec.privacy.law or "laplace").norm, length, per)
     stem = spec.model.stem or "imagenet"
-    ridge, device = ridge_of(spec, learnt.kind), spec.model.device
-    wanted = Wanted(ridge, clip, learnt.outputs, shape, norm, stem, device, spec.model.bf16, spec.model.remember)
+    device = spec.model.device
+    seen = None if not spec.model.standardise else Standardise(table.numbers, learnt.kind.quantity, table.width)
+    wanted = Wanted(
+        ridge, clip, learnt.outputs, shape, norm, stem, device, spec.model.bf16, spec.model.remember, intercept, seen
+    )
     return MODELS.call(learnt.kind.name, learnt.kind.make, wanted, member="memory")
 
 
@@ -200,6 +226,8 @@ def _steps(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, li
         if spec.private and not (spec.privacy.where == "source" and spec.algorithm.gradient == "history"):
             refuse_more_rounds("steps", steps, stream)
         return steps, []
+    if goes_on(spec, dataset):
+        return OWN_STEPS, []
     full, usual = full_rounds(stream), STEPS if dataset is None else dataset.steps
     if full >= usual or not (spec.private or spec.algorithm.gradient == "latest"):
         return usual, []

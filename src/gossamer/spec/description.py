@@ -17,7 +17,7 @@ from gossamer.privacy.laws import LAWS
 from gossamer.spec.fields import Setting, check_all, check_names, setting, settings_in
 
 RIDGE, DELTA = 1e-2, 1e-5
-OWN_STEP, STEPS = "1,0.8", 2000
+OWN_STEP, STEPS, OWN_STEPS = "1,0.8", 2000, 1000
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,13 @@ class Data:
     drop: tuple[str, ...] = setting((), help="CSV columns to leave out: a,b,c; may be repeated.")
     range: tuple[str, ...] = setting((), help="What CSV columns may hold: age=0:120,dose=0:5.")
     per_round: int | None = setting(
-        help="Records that arrive at each learner in a round [default: 1 of a CSV, 40 images].", least=1
+        help="Records that arrive at each learner in a round [default: as many as it takes to read a CSV in half of "
+        "--steps, or 1 with --gradient latest or --where messages; 40 images].",
+        least=1,
+    )
+    weight: Literal["equal", "records"] | None = setting(
+        help="What a learner's records count in what is learnt: as much as every other learner's, as in the paper, or "
+        "by how many there are [default: records of a CSV]."
     )
     rows: Literal["raw", "l1", "l2"] = setting("raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")
     draw: Literal["random", "once"] | None = setting(
@@ -75,7 +81,8 @@ class Method:
     )
     step: str | None = setting(
         help="Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what is declared [default: 1,0.6 for mushrooms, "
-        f"0.6,0.6 for images, 0.06,0.6 with --model cnn, else {OWN_STEP}; auto with --epsilon and noise at the source]."
+        "0.6,0.6 for images, 0.06,0.6 with --model cnn; auto for a CSV, and with --epsilon and noise at the source; "
+        f"else {OWN_STEP}]."
     )
     strict: bool = setting(
         True,
@@ -96,7 +103,14 @@ class Model:
         help="logistic, softmax, ridge, resnet18, cnn, or package.module:name [default: by --classes; ridge if --range "
         "declares the target; else by what the target holds; resnet18 for images]."
     )
-    l2: float | None = setting(help=f"Ridge penalty l2/2 ‖θ‖² [default: {RIDGE:g}, 0 for images].")
+    l2: float | None = setting(
+        help=f"Ridge penalty l2/2 ‖θ‖², without a CSV's intercept [default: {RIDGE:g}; 1/records of a CSV; "
+        "0 for images]."
+    )
+    standardise: bool | None = setting(
+        help="Look at a CSV's numbers from their middle, in units of their spread, which learners find together; with "
+        "--epsilon a tenth of the budget pays for it [default: yes, unless --gradient latest or --where messages]."
+    )
     clip: float | None = setting(
         help="Scale back each record's gradient to this length, ‖·‖₂ (‖·‖₁ with --law laplace) [default: with noise at "
         "the source and classes, half of what features allow]."
@@ -122,7 +136,7 @@ class Privacy:
 
     noise: str | None = setting(
         help="Seeded Laplace noise, not private, of scales ν0/(t+1)^ς as ν0,ς or, evenly over the learners, "
-        "ν0,ς_first:ς_last; 0 is none [default: 1,0.51:0.6; images: 0.01,0.51:0.6]."
+        "ν0,ς_first:ς_last; 0 is none [default: 1,0.51:0.6; images: 0.01,0.51:0.6; none for a CSV]."
     )
     epsilon: str | None = setting(
         help="Private instead: exact noise for this budget ε, one for all learners or one each, in the order of the "
@@ -133,7 +147,7 @@ class Privacy:
         help="With --epsilon: Gaussian noise (ε at --delta) or Laplace (pure ε) [default: gaussian; laplace with "
         "--where messages].",
     )
-    delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}].")
+    delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}, less for 100,000 records and more].")
     where: Literal["messages", "source"] | None = setting(
         help="With --epsilon: noise on the gradient over a learner's records, or on messages, as in the paper "
         "[default: source; messages with --draw random]."
@@ -153,7 +167,9 @@ class Length:
     """How many rounds, how often the learners are looked at, and what decides chance."""
 
     steps: int | None = setting(
-        help="Rounds [default: 2000, images 1500; a private run or --gradient latest ends with the data].", least=1
+        help="Rounds [default: 2000, images 1500, a CSV 1000; with --where messages or --gradient latest no more than "
+        "the data fill].",
+        least=1,
     )
     evaluate_every: int | None = setting(help="Rounds between evaluations [default: steps/100].", least=1)
     seed: int = setting(0, help="Decides the records' order and the seeded noise.", least=0)

@@ -16,10 +16,11 @@ from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
 from gossamer.spec.languages import class_names, column_ranges
 from gossamer.streams.csv import classes_in
 
-CSV_SETTINGS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
+CSV_SETTINGS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round", "weight")
 BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band")
 ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
+OWN_RIDGE = 1.0  # divided by the number of records, as scikit-learn's C = 1
 CLIP = 0.5  # of the largest gradient of a logistic loss
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
@@ -52,7 +53,7 @@ def dataset_of(spec: Spec) -> Dataset | None:
 
 def _takers(setting: str) -> list[str | Argument]:
     """Which data take a setting, in words."""
-    if setting in CSV_SETTINGS:
+    if setting in (*CSV_SETTINGS, "csv"):
         return [Argument("csv", "FILE")]
     return [", ".join(name for name, dataset in DATASETS.entries().items() if setting in dataset.options)]
 
@@ -92,12 +93,13 @@ def clip_of(spec: Spec, learnt: Learnt, features: FeatureBounds | None) -> float
     """The length that gradients are clipped to: the given one, or half of what features of declared size allow.
 
     Noise is in proportion to it. Of classes, only records that are far on the wrong side are cut back by that: what is
-    learnt still says which class is likelier. A quantity has no natural length, and a network no bound.
+    learnt still says which class is likelier. A quantity has no natural length unless it is standardised, and a
+    network has no bound.
     """
     given = spec.model.clip
     if given is not None or not spec.private or spec.privacy.where != "source" or features is None:
         return given
-    if learnt.kind.quantity or learnt.kind.images:
+    if (learnt.kind.quantity and not spec.model.standardise) or learnt.kind.images:
         return None
     return float(f"{CLIP * (features.l1 if law_named(spec.privacy.law or 'laplace').norm == 1 else features.l2):.4g}")
 
@@ -121,6 +123,8 @@ def learnt_by(spec: Spec, dataset: Dataset | None) -> Learnt:
         what = "a quantity to predict" if dataset.classes == 0 else f"{_count(dataset.classes)} classes"
         raise BadValue("model", kind.name, f"{dataset.label} has {what}", f"use {dataset.model}")
     check_model_settings(spec, kind)
+    if spec.model.standardise is not None:
+        raise GossamerError(Argument("standardise", spec.model.standardise), " is for ", *_takers("csv"), ".")
     return Learnt(kind, max(dataset.classes, 1))
 
 
@@ -169,17 +173,39 @@ def check_model_settings(spec: Spec, kind: Kind) -> None:
         raise BadValue("clip", spec.model.clip, "expected a finite number above 0")
 
 
-def ridge_of(spec: Spec, kind: Kind) -> float:
+def ridge_of(spec: Spec, kind: Kind, records: int | None = None) -> float:
+    """The given l2; of `records` of a user's own, whose number is public, one that fades with them."""
     if spec.model.l2 is not None:
         return spec.model.l2
+    if records is not None:
+        return float(f"{OWN_RIDGE / records:.2g}")
     return 0.0 if kind.images or spec.data.features == "scattering" else RIDGE
+
+
+def goes_on(spec: Spec, dataset: Dataset | None) -> bool:
+    """Whether learners read a file in the first half of the run, and go on over what they have read in the second."""
+    messages = spec.private and where_of(spec, dataset) == "messages"
+    return dataset is None and spec.algorithm.gradient != "latest" and not messages and spec.data.per_round is None
+
+
+def standardises(spec: Spec, dataset: Dataset | None) -> bool:
+    """Whether learners look at numbers from their middle, in units of their spread."""
+    if spec.model.standardise is not None:
+        return spec.model.standardise
+    messages = spec.private and where_of(spec, dataset) == "messages"
+    return dataset is None and spec.algorithm.gradient != "latest" and not messages
+
+
+def small_delta(records: int) -> float:
+    """δ below 1/records, and at most the usual one."""
+    return min(DELTA, 10.0 ** -math.ceil(math.log10(2 * records)))
 
 
 def step_of(spec: Spec, dataset: Dataset | None) -> str:
     """The step size: the one that is given, the published one, or one within the method's assumptions."""
     if spec.algorithm.step is not None:
         return spec.algorithm.step
-    if spec.private and where_of(spec, dataset) == "source":
+    if (spec.private and where_of(spec, dataset) == "source") or goes_on(spec, dataset):
         return AUTO
     if spec.algorithm.algorithm != ALGORITHM_1:
         return f"1,{find_method(spec.algorithm.algorithm).step_exponent}"
@@ -192,9 +218,9 @@ def noise_of(spec: Spec, dataset: Dataset | None) -> str:
     """The scales of seeded noise: the given ones, or the published ones of Algorithm 1."""
     if spec.privacy.noise is not None:
         return spec.privacy.noise
-    if spec.algorithm.algorithm != ALGORITHM_1:
-        return "0"
-    return "1,0.51:0.6" if dataset is None else dataset.noise
+    if spec.algorithm.algorithm != ALGORITHM_1 or dataset is None:
+        return "0"  # nobody's own data are made worse unless they ask for it
+    return dataset.noise
 
 
 def is_published(spec: Spec) -> bool:

@@ -81,6 +81,7 @@ def from_csv(
         undeclared = label_decides(Argument("split_by", target), "split by another column")
     if undeclared:
         table = replace(table_of(X, labels), undeclared=undeclared, classes=schema.declared_classes)
+        table = replace(table, width=schema.width, numbers=schema.numbers if table.codebook is None else ())
     else:
         table = schema.packed_table(X, labels)
     description = {

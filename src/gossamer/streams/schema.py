@@ -92,6 +92,18 @@ class Schema:
         return len(self.column_names)
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The columns that hold numbers, as opposed to categories."""
+        sizes = [len(self.categories.get(name, ("",))) for name in self.features]
+        starts = np.cumsum([0, *sizes])
+        return tuple(int(k) for k, name in zip(starts, self.features, strict=False) if name not in self.categories)
+
+    @property
+    def width(self) -> float:
+        """How long records are, squared, where every number has a variance of 1."""
+        return float(len(self.features) + self.intercept)
+
+    @property
     def bounds(self) -> FeatureBounds:
         """Of every record that is as declared: a number is at most 1, and one column of a category's is 1."""
         width = len(self.features) + self.intercept
@@ -136,7 +148,7 @@ class Schema:
         labels = np.empty(0) if y is None else y
         return Table(
             rows, labels, None, self.columns, bounds=self.bounds, classes=self.declared_classes,
-            half_range=self.half_range,
+            half_range=self.half_range, numbers=self.numbers, width=self.width,
         )  # fmt: skip
 
     def packed_table(self, X: Array, y: Array) -> Table:
@@ -148,7 +160,7 @@ class Schema:
         digits = np.stack([block.argmax(axis=1) for block in blocks], axis=1)
         return replace(
             one_hot_table(digits, sizes, y), bounds=self.bounds, classes=self.declared_classes,
-            half_range=self.half_range,
+            half_range=self.half_range, width=self.width,
         )  # fmt: skip
 
     def encode(self, cells: Cells) -> tuple[Array, Array]:

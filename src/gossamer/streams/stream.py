@@ -6,17 +6,20 @@ that a run that stopped can go on with the same records.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from gossamer.arrays import dense
 from gossamer.errors import Argument, BadValue, GossamerError, Part, Sentence
 from gossamer.records import Batch, Population, Table, features_of, runs
-from gossamer.types import Integers
+from gossamer.types import Array, Integers
+
+Weight = Literal["equal", "records"]  # of a learner in the objective: the same for all, or by how many records it has
 
 
 class Stream(Protocol):
@@ -51,6 +54,11 @@ class Stream(Protocol):
         ...
 
 
+def weights_of(stream: Stream) -> Array | None:
+    """(m,) the learners' weights in the objective, of mean 1; None where all have the same."""
+    return getattr(stream, "weights", None)
+
+
 class OnePass:
     """Each record arrives once, `per_round[i]` a round at learner i, in the order given, until they run out."""
 
@@ -63,8 +71,10 @@ class OnePass:
         per_round: int | Sequence[int] = 1,
         description: Mapping[str, Any] | None = None,
         notes: Sequence[str] = (),
+        weight: Weight = "equal",
     ) -> None:
         self.table, self.notes = checked_bounds(table), tuple(notes)
+        check_choice("weight", weight, "equal", "records")
         self._order = [np.asarray(ids, dtype=np.int64) for ids in order]
         every = np.concatenate(self._order) if self._order else np.empty(0)
         strange = every[(every < 0) | (every >= len(table))]
@@ -72,17 +82,31 @@ class OnePass:
             raise GossamerError(f"record {int(strange[0])}: expected a number from 0 to {len(table) - 1}.")
         if len(np.unique(every)) < len(every):
             raise GossamerError("a record is given twice, and in one pass each arrives once: remove the second.")
-        self._per_round = check_per_round(per_round, len(self._order))
         self._lengths = np.array([len(ids) for ids in self._order])
         self._first, self._flat = np.cumsum(self._lengths) - self._lengths, np.concatenate(self._order)
         if not self._lengths.all():
             alone = int(self._lengths.argmin())
             raise GossamerError(f"learner {alone} has no records: give each of the {len(order)} learners at least one.")
         self.learners = len(self._order)
-        self.rounds = int((-(-self._lengths // self._per_round)).max())
         self._nothing = Batch(table.rows[:0], table.labels[:0], np.zeros_like(self._lengths))
         self.description = {"kind": "one pass", "records": len(table), "fingerprint": fingerprint(table, self._order)}
-        self.description |= {"per_round": self._per_round.tolist(), **(description or {})}
+        self._set_pace(per_round, weight, description or {})
+
+    def _set_pace(self, per_round: int | Sequence[int], weight: Weight, about: Mapping[str, Any]) -> None:
+        self._per_round = check_per_round(per_round, len(self._order))
+        self.rounds = int((-(-self._lengths // self._per_round)).max())
+        alike = weight == "equal" or bool((self._lengths == self._lengths[0]).all())
+        self.weights: Array | None = None if alike else self._lengths / self._lengths.mean()
+        self.description = {**self.description, "per_round": self._per_round.tolist(), **about}
+        self.description |= {} if alike else {"weight": weight}
+
+    def within(self, rounds: int, weight: Weight = "equal") -> OnePass:
+        """The same records at a pace at which every learner has read its own after so many rounds, or sooner."""
+        check_choice("weight", weight, "equal", "records")
+        paced = copy.copy(self)
+        paced.__dict__.pop("population", None)
+        paced._set_pace((-(-self._lengths // rounds)).tolist(), weight, {})
+        return paced
 
     def arrivals(self, t: int) -> Batch:
         if t >= self.rounds:
@@ -98,7 +122,7 @@ class OnePass:
 
     @cached_property
     def population(self) -> Population:
-        return pooled(self.table, self._order)
+        return pooled(self.table, self._order, self.weights)
 
 
 class Draws:
@@ -142,11 +166,11 @@ class Draws:
         return pooled(self.table, self._pools)
 
 
-def pooled(table: Table, pools: Sequence[Integers]) -> Population:
-    """F = 1/m Σ_i mean over pool i: every record's share of it."""
+def pooled(table: Table, pools: Sequence[Integers], weights: Array | None = None) -> Population:
+    """F = 1/m Σ_i w_i mean over pool i: every record's share of it."""
     share = np.zeros(len(table))
-    for pool in pools:
-        np.add.at(share, pool, 1 / (len(pools) * len(pool)))
+    for pool, weight in zip(pools, np.ones(len(pools)) if weights is None else weights, strict=True):
+        np.add.at(share, pool, weight / (len(pools) * len(pool)))
     return Population(table, share)
 
 
