@@ -11,11 +11,13 @@ import scipy.stats
 from gossamer.algorithms.registry import Exponents
 from gossamer.experiments import feature_words, frontier_words, picture_words, words
 from gossamer.experiments.features import feature_problem
+from gossamer.experiments.frontier import KINDS
 from gossamer.experiments.pages import paired
 from gossamer.experiments.pictures import picture_problem
 from gossamer.experiments.search import Choice
 from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied
 from gossamer.experiments.tasks import gradient_of
+from gossamer.report.bands import draw_frontier
 from gossamer.spec import Spec
 
 MUSHROOMS = Spec.of(dataset="mushrooms", l2=1e-2, graph="paper")
@@ -114,3 +116,11 @@ def test_a_frontier_says_by_what_was_chosen_and_how_far_the_best_is_from_algorit
     assert sentence.startswith("Laplace on messages, ε = 1: best is DSGD, 0.805 (θ = 0 has 0.500); less Algorithm 1")
     assert "+0.095 (" in sentence
     assert {(p["chosen_by"], p["step"]) for p in page.numbers["points"]} == {("accuracy", 1.0), ("optimality_gap", 2.0)}
+
+
+def test_a_frontier_shows_every_kind_of_noise_and_tells_its_methods_apart():
+    lines = {f"method {k}": (np.array([1.0, 10.0]), np.array([[0.5, 0.6]])) for k in range(14)}
+    figure = draw_frontier(dict.fromkeys(KINDS, lines), "t", label="accuracy", log=False)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(KINDS)
+    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()}
+    assert len(looks) == len(lines)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 COLOURS = (
     "#c0392b", "#1f618d", "#b9770e", "#117864", "#6c3483", "#566573",
-    "#d35400", "#2e86c1", "#229954", "#e91e8c", "#7d6608",
+    "#d35400", "#2e86c1", "#229954", "#e91e8c", "#7d6608", "#1b2631", "#85c1e9", "#f1948a",
 )  # fmt: skip
+STYLES = ("-", "-.", ":")  # of six curves each: some colours are near to each other
 LOW, HIGH = 0.05, 0.95
 
 
@@ -48,10 +49,7 @@ def draw_bands(
         mean, low, high = rows.mean(axis=0), *np.quantile(rows, [LOW, HIGH], axis=0)
         shown = np.where(mean > 0, mean, np.nan) if yscale == "log" else mean
         before = [other for other in curves if dashed.get(other) == of]  # of one colour: dashed, then dotted
-        if label in dashed:
-            style = ("--", ":")[before.index(label) % 2]
-        else:
-            style = ("-", "-.", ":")[solid.index(label) // 6 % 3]
+        style = ("--", ":")[before.index(label) % 2] if label in dashed else STYLES[solid.index(label) // 6 % 3]
         width, layer = (2.4, 3) if k == 0 else (1.4, 2)
         axes.plot(x, shown, style, color=colour, linewidth=width, label=label, zorder=layer)
         if len(rows) > 1:
@@ -76,15 +74,19 @@ def draw_frontier(
     """`panels` by kind of noise, then by method: (ε, one row of values for each seed)."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.5, 7.4), dpi=130, layout="constrained")
-    grid = figure.subplots(2, 2, sharex=True, sharey=True, squeeze=False)
+    rows_of_panels = -(-len(panels) // 2)
+    figure = Figure(figsize=(11.5, 0.4 + 3.5 * rows_of_panels), dpi=130, layout="constrained")
+    grid = figure.subplots(rows_of_panels, 2, sharex=True, sharey=True, squeeze=False)
     handles: list[Any] = []
-    for axes, (kind, methods) in zip(grid.flat, panels.items(), strict=False):
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    for axes, (kind, methods) in zip(grid.flat[: len(panels)], panels.items(), strict=True):
         handles = []
         for k, (x, rows) in enumerate(methods.values()):
             colour = COLOURS[k % len(COLOURS)]
             width = 2.4 if k == 0 else 1.3
             style = {"color": colour, "marker": "o", "markersize": 3, "linewidth": width, "zorder": 3 - k / 20}
+            style["linestyle"] = STYLES[k // 6 % 3]
             if not len(x):  # this method has no such panel; its colour is the same in all
                 handles += axes.plot([], [], **style)
                 continue
@@ -92,9 +94,9 @@ def draw_frontier(
             axes.fill_between(x, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.10, linewidth=0)
         axes.set(xscale="log", yscale="log" if log else "linear")
         axes.set_title(kind, loc="left", fontsize=10)
+        axes.tick_params(labelbottom=True)
         plain_axes(axes)
-    for axes in grid[-1]:
-        axes.set_xlabel("ε of every learner (pure for Laplace, at δ = 1e-5 for Gaussian)")
+    figure.supxlabel("ε of every learner (pure for Laplace, at δ = 1e-5 for Gaussian)", fontsize=10)
     figure.supylabel(label, fontsize=10)
     figure.suptitle(f"What privacy costs: {title}", x=0.01, ha="left", fontsize=12, fontweight="bold")
     names = list(next(iter(panels.values())))
