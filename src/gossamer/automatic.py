@@ -72,7 +72,7 @@ def found_step(
 
     `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
     """
-    noise = _noise_of(privacy, network.m, steps, setting)
+    noise = noise_of(privacy, network.m, steps, setting)
     played = rehearsed(algorithm, network, noise, steps)
     found = min(_longest(model, table, played), _by_noise(model, table, noise, played))
     return float(f"{found if math.isfinite(found) else USUAL:.3g}")
@@ -107,7 +107,7 @@ def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed
     return unit / (played.noise * bounds.l2)
 
 
-def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
+def noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
     t = np.arange(float(min(steps, LONGEST)))[:, None]
     if isinstance(privacy, Mechanism):
         terms = privacy.terms(setting())

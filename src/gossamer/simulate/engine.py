@@ -214,9 +214,7 @@ def simulate(
         return record()
 
 
-def _progressive(
-    asked: bool, model: Model, stream: Stream, start: Array, resume: Record | None
-) -> Progressive | None:
+def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume: Record | None) -> Progressive | None:
     """What counts predictions, where asked for; a run that goes on does as it did."""
     if resume is not None:
         asked = "progressive" in (resume.history.dtype.names or ())

@@ -15,7 +15,6 @@ from gossamer.run_record import LEARNER
 from gossamer.streams import Stream
 from gossamer.types import Array
 
-
 ASTRAY = 1e12  # no network is that far from its start and still learns; clipped gradients may keep it finite
 MOST_NUMBERS = 1e8  # features times outputs: beyond it a search for θ* would take longer than many a run
 MOST_CLASSES = 10  # a larger confusion table is not read
@@ -156,4 +155,3 @@ class Tested:
     def beside(self, theta: Any) -> dict[str, Any]:
         """Nothing: no optimum is known."""
         return {}
-

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy
 
 from gossamer.models import LinearModel
 from gossamer.records import Batch, Table, features_of
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 NUMBERS_AT_ONCE = 2**17  # of the records' own θ: rounds are looked at together, which costs less than each by itself
 FIELDS = ("records", "informed", "missed", "spread", "labels")
@@ -86,12 +87,12 @@ class Progressive:
         told["informed"] += int(informed[owner].sum())
         self._waiting, self._came = [], 0
 
-    def _margins(self, table: Table, theta: Array, owner: Array) -> Array:
+    def _margins(self, table: Table, theta: Array, owner: Integers) -> Array:
         """(records, K) of aᵀθ, each record's with its own owner's θ."""
         points, features = theta.reshape(len(theta), -1, self._model.outputs), features_of(table)
         if not scipy.sparse.issparse(features):
-            return np.einsum("rn,rnk->rk", features, points[owner])
-        ones = features.tocoo()
+            return np.asarray(np.einsum("rn,rnk->rk", features, points[owner]))
+        ones: Any = features.tocoo()  # type: ignore[attr-defined]
         terms = ones.data[:, None] * points[owner[ones.row], ones.col]
         columns = [np.bincount(ones.row, weights=part, minlength=len(table)) for part in terms.T]
         return np.stack(columns, axis=1)
