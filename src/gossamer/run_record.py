@@ -98,6 +98,13 @@ class Record:
         return self.state.get("s")
 
     @property
+    def title(self) -> str:
+        """The data and the method, in a few words."""
+        about = self.config.get("stream") or {}
+        data = f"{about['csv']}, {about['target']}" if about.get("csv") else str(about.get("dataset") or "")
+        return f"{data}: {self.config['title']}" if data else str(self.config["title"])
+
+    @property
     def finished(self) -> bool:
         return bool(self.t >= self.config["steps"])
 
@@ -235,8 +242,9 @@ class Record:
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
-            title=self.config["title"],
+            title=self.title,
             caption=[self.claim, *self.notes],
+            baselines=self.config.get("baselines") or {},
         )
         if path is not None:
             figure.savefig(path)

@@ -107,7 +107,13 @@ def columns_of(record: Record) -> dict[str, str]:
 
 
 def numbers(row: Any, columns: Iterable[str]) -> list[str]:
-    return [f"{row[name]:.4f}" if name.endswith("accuracy") else f"{row[name]:.4g}" for name in columns]
+    shares = {name: name.endswith("accuracy") and abs(float(row[name])) < 100 for name in columns}
+    return [f"{float(row[name]):.4f}" if share else f"{float(row[name]):.4g}" for name, share in shares.items()]
+
+
+def short(share: float) -> str:
+    """An accuracy, or an R², which may be anything below 1."""
+    return f"{share:.3f}" if abs(share) < 100 else f"{share:.1e}"
 
 
 def _beside(ended: Ended) -> list[str]:
@@ -117,18 +123,19 @@ def _beside(ended: Ended) -> list[str]:
     if about is None:
         return []
     words = baseline_words(score)
-    nobody = "nobody learned from" if about["tested"] else "learned from, there are no others"
+    which = f"{about['records']:,} records nobody learned from"
+    which = which if about["tested"] else f"the {about['records']:,} records learned from"
     lines = [
-        f"{score} {record.history.accuracy[-1]:.3f} on {about['records']:,} records {nobody}; mean over the learners",
+        f"{score} {short(record.history.accuracy[-1])} on {which}; mean over the learners",
         f"{words['majority']} {about['majority']:.3f}",
     ]
     if about["optimum"] is not None:
         lines.append(f"{words['optimum']} {about['optimum']:.3f}")
     if quiet is not None:
-        lines.append(f"the same run without noise {quiet.history.accuracy[-1]:.3f}")
+        lines.append(f"the same run without noise {short(quiet.history.accuracy[-1])}")
     progressive = _last(record, "progressive")
     if progressive is not None:
-        lines.append(f"progressive {progressive:.3f}: each record before it was learned from; mean over the records")
+        lines.append(f"progressive {short(progressive)}: each record before it was learned from; mean over the records")
     return lines
 
 

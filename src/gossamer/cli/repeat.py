@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.ending import Ended, columns_of, numbers, say, say_verdict
+from gossamer.cli.ending import Ended, columns_of, numbers, say, say_verdict, short
 from gossamer.files import replace_file
 from gossamer.report.verdict import baseline_words
 from gossamer.run_record import write_json
@@ -35,9 +35,9 @@ def show_spread(console: Console, runs: Sequence[Ended]) -> None:
     """A row for each seed, the mean, and from the least to the greatest; then what to read them beside."""
     first = runs[0].record
     columns = columns_of(first)
-    if "progressive" in (first.history.dtype.names or ()):
-        columns |= {"progressive": "progressive"}
     lasts = [run.record.history[-1] for run in runs]
+    if "progressive" in (first.history.dtype.names or ()) and np.isfinite([last.progressive for last in lasts]).all():
+        columns |= {"progressive": "progressive"}
     table = Table("seed", box=None, header_style="bold", pad_edge=False)
     for title in columns.values():
         table.add_column(title, justify="right")
@@ -69,7 +69,7 @@ def _beside(runs: Sequence[Ended]) -> list[str]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    mean, low, high = (f"{float(of(values)):.3f}" for of in (np.mean, np.min, np.max))
+    mean, low, high = (short(float(of(values))) for of in (np.mean, np.min, np.max))
     return mean if low == high else f"{mean} ({low} to {high})"
 
 

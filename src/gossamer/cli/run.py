@@ -150,7 +150,7 @@ def _once(
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
     quiet = _quiet(parts, record) if also and record.finished else None
     said = [*parts.said, *_price(parts)]
-    return Ended(record, said, delta_of(spec), judged(parts, record, quiet), quiet), folder
+    return Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet), folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record:
@@ -273,12 +273,11 @@ def _use(folder: Path, record: Record) -> None:
 
 def _picture(record: Record, delta: float) -> Figure:
     """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent
+    from gossamer.report.curves import spent, write_title
 
     figure = record.plot()
     if record.epsilon is not None:
-        title = f"{record.config['title']}, {spent(record.epsilon.spent, delta)}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
+        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")
     return figure
 
 
@@ -294,7 +293,7 @@ def _keep(ended: Ended, spec: Spec, json_file: Path | None, plot: Path | None, f
 
     record = ended.record
     written: list[Path] = []
-    picture = _picture(record, delta_of(spec)) if folder is not None or plot is not None else None
+    picture = _picture(record, ended.delta) if folder is not None or plot is not None else None
     if folder is not None and picture is not None:
         replace_file(folder / "settings.json", write_settings(spec))
         written += [*record.save(folder / "record"), folder / "settings.json"]

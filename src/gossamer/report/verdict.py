@@ -35,6 +35,7 @@ class Facts(NamedTuple):
     without_noise: float | None  # of the same run without noise, where it was run
     noise: float  # how far noise alone moves a record's margin at the end, as a deviation; 0: there is none
     lag: float  # likewise, how far steps and rounds leave it from θ*'s
+    falling: float  # by what share of its loss that still fell in the last quarter
     step: float  # the longest move of the mean model for a gradient of 1, times the curvature of F
     by_rule: bool  # whether steps were found by rule
     budget: bool  # whether noise was found for a budget
@@ -140,9 +141,9 @@ def _or_auto(facts: Facts) -> list[Part]:
 
 
 def _falling(facts: Facts) -> float:
-    """By what share the error fell in the last quarter of the run."""
+    """By what share the error fell in the last quarter of the run; noise may hide it, a rehearsal has none."""
     before = facts.gap[3 * (len(facts.gap) - 1) // 4]
-    return 1 - facts.gap[-1] / before if before > 0 else 0.0
+    return max(facts.falling, 1 - facts.gap[-1] / before if before > 0 else 0.0)
 
 
 def _too_short(facts: Facts) -> list[Part]:
@@ -153,7 +154,7 @@ def _too_short(facts: Facts) -> list[Part]:
 
 
 def _rounds(facts: Facts) -> list[Part]:
-    fell = f"F(θ) − F(θ*) still fell by {100 * _falling(facts):.0f} % in the last quarter"
+    fell = f"what was left to learn still fell by {100 * _falling(facts):.0f} % in the last quarter"
     done = 1 - facts.gap[-1] / facts.gap[0]
     more = float(np.clip(3 / max(done, 1e-9), 4, 100)) * facts.steps  # as if it went on as it went so far
     return [f"The run likely had too few rounds: {fell}; use ", Argument("steps", int(float(f"{more:.1g}"))), "."]

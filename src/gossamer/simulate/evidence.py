@@ -61,7 +61,7 @@ def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Fa
     curvature = _curvature(objective)
     relaxed = _relaxed(ran, model) if model.l2 > STIFF * curvature else None
     badly = ended_badly(float(last.accuracy), told["majority"], told["optimum"])
-    played = _rehearsal(record, ran, objective) if badly else Played(0.0, 0.0, 0.0)
+    played = _rehearsal(record, ran, objective) if badly else Played(0.0, 0.0, 0.0, 0.0)
     return Facts(
         reached=float(last.accuracy),
         majority=told["majority"],
@@ -70,6 +70,7 @@ def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Fa
         without_noise=without_noise,
         noise=played.noise,
         lag=played.lag,
+        falling=played.falling,
         step=played.moved * (curvature + model.l2),
         by_rule="first_step" in record.config,
         budget=ran.privacy is not None,
@@ -113,6 +114,7 @@ class Played(NamedTuple):
     moved: float  # by a gradient of 1, in the round that moves the mean model most
     lag: float  # between θ and θ*, without noise
     noise: float  # by noise alone
+    falling: float  # by what share the lag's loss fell in the last quarter
 
 
 def _rehearsal(record: Record, ran: Ran, objective: Objective) -> Played:
@@ -135,7 +137,8 @@ def _rehearsal(record: Record, ran: Ran, objective: Objective) -> Played:
         past.appendleft(value)
         return value
 
-    for t in range(min(record.t, LONGEST)):
+    lags, steps = list[Array](), min(record.t, LONGEST)
+    for t in range(steps):
         grad = np.zeros((network.m, len(pulls)))
         if noise is None or noise.releases.includes(t):
             grad = pulls * (algorithm.point(state) - aims)
@@ -147,9 +150,16 @@ def _rehearsal(record: Record, ran: Ran, objective: Objective) -> Played:
             got[channel] = weights[out.over] @ (out.value + drawn(t) if noisy else out.value)
         before, state = state.theta[:, 0], algorithm.step(state, got, grad, rows, t)
         moved = max(moved, abs(float(share @ (state.theta[:, 0] - before)) / share.sum()))
-    squares = (np.nan_to_num(state.theta - aims, nan=np.inf) ** 2).mean(axis=0)
-    lag, noised = squares[1 : 1 + n], squares[1 + n :].reshape(draws, n).mean(axis=0)
-    return Played(moved, float(np.sqrt(spread @ lag)), float(np.sqrt(spread @ noised)))
+        if t in (3 * steps // 4, steps - 1):
+            lags.append(_squares(state.theta[:, 1 : 1 + n] - aim))
+    noised = _squares(state.theta[:, 1 + n :]).reshape(draws, n).mean(axis=0)
+    falling = 1 - float(pull @ lags[-1]) / max(float(pull @ lags[0]), 1e-300)
+    return Played(moved, float(np.sqrt(spread @ lags[-1])), float(np.sqrt(spread @ noised)), falling)
+
+
+def _squares(away: Array) -> Array:
+    """The mean squares of columns; ∞ where they overflowed."""
+    return np.asarray((np.nan_to_num(away, nan=np.inf) ** 2).mean(axis=0))
 
 
 def _directions(objective: Objective, optimum: Array) -> tuple[Array, Array, Array]:
