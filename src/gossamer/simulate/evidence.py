@@ -61,7 +61,10 @@ def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Fa
     curvature = _curvature(objective)
     relaxed = _relaxed(ran, model) if model.l2 > STIFF * curvature else None
     badly = ended_badly(float(last.accuracy), told["majority"], told["optimum"])
-    played = _rehearsal(record, ran, objective) if badly else Played(0.0, 0.0, 0.0, 0.0)
+    played = Played(0.0, 0.0, 0.0, 0.0)
+    if badly:
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that overshoot may
+            played = _rehearsal(record, ran, objective)
     return Facts(
         reached=float(last.accuracy),
         majority=told["majority"],
