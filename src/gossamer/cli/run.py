@@ -153,10 +153,11 @@ def _once(
     return Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet), folder
 
 
-def _quiet(parts: Parts, record: Record) -> Record:
-    """The same run without noise."""
+def _quiet(parts: Parts, record: Record) -> Record | None:
+    """The same run without noise; None where ctrl-C stopped it."""
     with watched(parts.model.score) as callback:
-        return run_without_noise(record, ran(parts), callback=callback)
+        quiet = run_without_noise(record, ran(parts), callback=callback)
+    return quiet if quiet.finished else None
 
 
 def _check_new(out: Path | None) -> None:
