@@ -189,6 +189,19 @@ def test_the_same_run_without_noise_takes_the_same_steps(gossamer, own_csv, tmp_
     assert "--also-without-noise: this run has no noise: leave it out." in err
 
 
+def test_a_private_run_is_kept_before_it_is_compared(gossamer, own_csv, tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise gs.GossamerError("no more")
+
+    monkeypatch.setattr("gossamer.cli.run.run_without_noise", stopped)
+    declared = ("--drop", "clinic,ward", "--range", "age=0:120,dose=0:5", "--classes", "no,yes", "--learners", 2)
+    words = ("--target", "ill", *declared, "--steps", 40, "--epsilon", 2, "--also-without-noise", "--out", "kept")
+    code, _, err = gossamer("run", "--csv", own_csv, *words)
+    assert code == 2
+    assert "no more" in err
+    assert gs.Record.load(tmp_path / "kept").finished, "what was sent is spent, whatever happens next"
+
+
 @pytest.mark.parametrize("other", [("--plot", "a.png"), ("--resume", "there")])
 def test_repeat_refuses_what_belongs_to_one_run(gossamer, other):
     code, _, err = gossamer("run", "mushrooms", "--repeat", 2, *other)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.words import in_command
-from gossamer.errors import Sentence
+from gossamer.errors import GossamerError, Sentence
 from gossamer.report.verdict import Verdict, baseline_words, verdict
 from gossamer.run_record import Record
 from gossamer.simulate.evidence import Ran, facts_of
@@ -42,7 +42,10 @@ def ran(parts: Parts) -> Ran:
 def judged(parts: Parts, record: Record, without_noise: Record | None) -> Verdict | None:
     """Why the run ended where it did, where it ended badly; nothing is said of one that was stopped."""
     quiet = None if without_noise is None else float(without_noise.history.accuracy[-1])
-    facts = facts_of(record, ran(parts), quiet) if record.finished else None
+    try:
+        facts = facts_of(record, ran(parts), quiet) if record.finished else None
+    except GossamerError:  # a method that cannot be rehearsed: nothing is known of why
+        return None
     return None if facts is None else verdict(facts)
 
 

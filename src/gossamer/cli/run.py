@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from gossamer.cli.output import check_apart, check_picture, check_place, fresh_f
 from gossamer.cli.repeat import repeated, show_spread, write_all
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
-from gossamer.errors import Argument, BadValue, GossamerError, Sentence
+from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentence
 from gossamer.files import replace_file
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
@@ -91,14 +92,11 @@ def run(
         _check_new(out)
     _check_places(spec, json_file, plot, out)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
-    try:
-        ended, folder = _once(spec, out or made, also_without_noise, resume, before)
-    except BaseException:
-        if made is not None and not any(made.iterdir()):
-            made.rmdir()
-        raise
-    with undisturbed():
-        written = _keep(ended, spec, json_file, plot, folder)
+    with _removed_if_empty(made):
+        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before)
+    if json_file is not None:
+        replace_file(json_file, write_json(told(ended)).encode())
+        written.append(json_file)
     console = Console()
     show(console, ended)
     _say_files(console, written)
@@ -112,17 +110,11 @@ def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, al
     made = None if out or json_file else fresh_folder("gossamer-run")
 
     def once(one: Spec, folder: Path | None) -> tuple[Ended, Path | None]:
-        ended, kept = _once(one, folder, also)
-        with undisturbed():
-            _keep(ended, one, None, None, kept)
+        ended, _, kept = _once(one, folder, also)
         return ended, kept
 
-    try:
+    with _removed_if_empty(made):
         runs, folders = repeated(spec, times, out or made, once)
-    except BaseException:
-        if made is not None and not any(made.iterdir()):
-            made.rmdir()
-        raise
     if json_file is not None:
         write_all(json_file, [told(run) for run in runs])
     console = Console()
@@ -132,9 +124,14 @@ def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, al
 
 
 def _once(
-    spec: Spec, folder: Path | None, also: bool, resume: Path | None = None, before: Record | None = None
-) -> tuple[Ended, Path | None]:
-    """One run, from its description to its verdict, and the folder to keep it in."""
+    spec: Spec,
+    folder: Path | None,
+    also: bool,
+    plot: Path | None = None,
+    resume: Path | None = None,
+    before: Record | None = None,
+) -> tuple[Ended, list[Path], Path | None]:
+    """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
     parts = build(spec)
     if also and parts.mechanism is None and parts.algorithm.noise is None:
         raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
@@ -148,16 +145,32 @@ def _once(
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
+    delta = delta_of(parts.spec)
+    with undisturbed():  # before anything else: what was sent is spent, whatever happens next
+        written = _keep(record, spec, delta, plot, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
-    said = [*parts.said, *_price(parts)]
-    return Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet), folder
+    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record | None:
-    """The same run without noise; None where ctrl-C stopped it."""
-    with watched(parts.model.score) as callback:
-        quiet = run_without_noise(record, ran(parts), callback=callback)
+    """The same run without noise; None where ctrl-C stopped it, or it diverged."""
+    try:
+        with watched(parts.model.score) as callback:
+            quiet = run_without_noise(record, ran(parts), callback=callback)
+    except Diverged:
+        return None
     return quiet if quiet.finished else None
+
+
+@contextmanager
+def _removed_if_empty(made: Path | None) -> Iterator[None]:
+    """A folder that was made for a run that came to nothing goes again."""
+    try:
+        yield
+    except BaseException:
+        if made is not None and not any(made.iterdir()):
+            made.rmdir()
+        raise
 
 
 def _check_new(out: Path | None) -> None:
@@ -288,24 +301,19 @@ def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     record.save(folder / "record")
 
 
-def _keep(ended: Ended, spec: Spec, json_file: Path | None, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write all that was asked for; the files."""
+def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the record and its picture where they were asked for; the files."""
     from gossamer.report import save_picture
 
-    record = ended.record
     written: list[Path] = []
-    picture = _picture(record, ended.delta) if folder is not None or plot is not None else None
+    picture = _picture(record, delta) if folder is not None or plot is not None else None
     if folder is not None and picture is not None:
         replace_file(folder / "settings.json", write_settings(spec))
         written += [*record.save(folder / "record"), folder / "settings.json"]
         save_picture(picture, folder / "run.png")
         written.append(folder / "run.png")
-    if json_file is not None:
-        replace_file(json_file, write_json(told(ended)).encode())
-        written.append(json_file)
+        (folder / USED).unlink(missing_ok=True)
     if plot is not None and picture is not None:
         save_picture(picture, plot)
         written.append(plot)
-    if folder is not None:
-        (folder / USED).unlink(missing_ok=True)
     return written
