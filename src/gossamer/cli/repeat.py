@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.ending import Ended, columns_of, numbers, say, say_verdict, short
+from gossamer.cli.ending import Ended, claim_of, columns_of, numbers, say, say_verdict, short
 from gossamer.files import replace_file
 from gossamer.report.verdict import baseline_words
 from gossamer.run_record import write_json
@@ -54,7 +54,7 @@ def show_spread(console: Console, runs: Sequence[Ended]) -> None:
     if worst.verdict is not None:
         console.print(f"Of seed {worst.record.config['seed']}:", highlight=False)
         say_verdict(console, worst.verdict)
-    say(console, [*_cost(runs), *runs[0].said])
+    say(console, [claim_of(first), *_cost(runs), *runs[0].said, *first.notes])
 
 
 def _beside(runs: Sequence[Ended]) -> list[str]:
@@ -77,7 +77,7 @@ def _cost(runs: Sequence[Ended]) -> list[str]:
     """Of private runs: what all of them cost together, whoever had a record in which."""
     spent = [run.record.epsilon.spent.max() for run in runs if run.record.epsilon is not None]
     if not spent:
-        return [f"{runs[0].record.claim.capitalize()}."]
+        return []
     delta = sum(run.delta for run in runs)
     at = f", δ = {delta:g}" if delta else ""
     return [

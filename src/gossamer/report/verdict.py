@@ -16,13 +16,13 @@ from gossamer.errors import Argument, Part, Sentence
 
 NEAR = 0.1  # of the way from the majority class to θ*
 FAR = 0.03  # accuracy or R² below θ*
-NOTHING = 0.005  # θ* with so little more than the majority class has nothing to learn
+NOTHING = 0.01  # θ* with so little more than the majority class has nothing to learn
 RELAXED = 100.0  # times weaker: the penalty that is tried instead
 LONG, SHORT = 2.0, 0.1  # steps times curvature: above the one they overshoot, below the other they creep
 RISEN = 2.0  # times the least error on the way
 FALLING = 0.05  # of the error, in the last quarter
 APART = 0.5  # of the error: what learners differ by from each other
-THERE = 0.01  # of the first error: who is that near to θ* has learnt what it tells, and the rest is chance
+THERE = 0.01  # of what θ* gains: who is that near to it has learnt what it tells, and the rest is chance
 
 
 class Facts(NamedTuple):
@@ -42,6 +42,7 @@ class Facts(NamedTuple):
     l2: float
     steps: int
     gap: Sequence[float]  # F(θ) − F(θ*) at every evaluation
+    gain: float  # F of the best prediction that needs no features − F(θ*)
     apart: float  # ‖θ − θ̄‖ at the end, in ‖θ − θ*‖
 
 
@@ -66,7 +67,7 @@ def ended_badly(reached: float, majority: float, optimum: float) -> bool:
 
 def verdict(facts: Facts) -> Verdict | None:
     """The likely cause where a run ended badly."""
-    badly = ended_badly(facts.reached, facts.majority, facts.optimum) and facts.gap[-1] > THERE * facts.gap[0]
+    badly = ended_badly(facts.reached, facts.majority, facts.optimum) and facts.gap[-1] > THERE * facts.gain
     if not (badly or _nothing_to_learn(facts) or _too_stiff(facts)):
         return None
     cause = next(cause for cause in CAUSES if cause.holds(facts))
@@ -111,21 +112,27 @@ def _too_long(facts: Facts) -> list[Part]:
     return [f"The step is likely too long: {risen}; use a shorter ", Argument("step"), *_or_auto(facts), "."]
 
 
+def _creeps_for_noise(facts: Facts) -> bool:
+    """Whether steps are short because noise was found for a budget: the rule has them as long as noise allows."""
+    return facts.budget and facts.by_rule and 0 < facts.step < SHORT
+
+
 def _loud(facts: Facts) -> bool:
     """Whether noise is what keeps the run from θ*: by the run without it, or by what it does to a margin."""
+    if _creeps_for_noise(facts):
+        return True
     if facts.without_noise is not None:
         return facts.without_noise - facts.reached > 0.5 * (facts.optimum - facts.reached)
-    creeps_for_it = facts.budget and facts.by_rule and facts.step < SHORT
-    return facts.noise > facts.lag or (creeps_for_it and facts.noise > 0)
+    return facts.noise > facts.lag
 
 
 def _noise(facts: Facts) -> list[Part]:
-    if facts.without_noise is not None:
+    if _creeps_for_noise(facts) and facts.noise <= facts.lag:
+        why = "it keeps the steps too short for so few records"
+    elif facts.without_noise is not None:
         why = f"the same run without it reaches {facts.without_noise:.3f}"
-    elif facts.noise > facts.lag:
-        why = f"it moves a record's margin by {facts.noise:.2g}, and what was left to learn is {facts.lag:.2g}"
     else:
-        why = "with steps that are longer it would hide what is learnt"
+        why = f"it moves a record's margin by {facts.noise:.2g}, and what was left to learn is {facts.lag:.2g}"
     remedy = ["raise ", Argument("epsilon"), ", or bring more records"] if facts.budget else [
         "lower ", Argument("noise"), *_or_shorter(facts)
     ]  # fmt: skip

@@ -80,6 +80,7 @@ def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Fa
         l2=model.l2,
         steps=record.t,
         gap=record.history.optimality_gap.tolist(),
+        gain=_constant(objective) - objective.value(record.optimum),
         apart=float(last.consensus_error / max(last.tracking_error, 1e-300)),
     )
 
@@ -175,6 +176,15 @@ def _directions(objective: Objective, optimum: Array) -> tuple[Array, Array, Arr
     slopes = [share @ model.curve(margins, np.broadcast_to(e, margins.shape))[:, 0] @ e for e in one]
     aim = np.linalg.norm(basis.T @ optimum.reshape(len(spread), -1), axis=1)
     return spread.clip(0), float(np.mean(slopes)) * spread.clip(0) + model.l2, aim
+
+
+def _constant(objective: Objective) -> float:
+    """The loss of the best prediction that needs no features: the classes' entropy, or half a quantity's variance."""
+    labels, share = objective.population.table.labels, objective.population.share
+    if not objective.model.bounded:
+        return 0.5 * float(share @ (labels - share @ labels) ** 2)
+    classes = np.bincount(labels.astype(int), weights=share)
+    return -float(sum(p * np.log(p) for p in classes if p > 0))
 
 
 def _curvature(objective: Objective) -> float:
