@@ -96,8 +96,8 @@ def test_a_record_without_a_budget_never_says_that_it_is_private(lie):
 def test_markup_in_a_claim_is_shown_as_it_is(capsys):
     from rich.console import Console
 
-    from gossamer.cli.run import _show
+    from gossamer.cli.ending import Ended, show
 
     record = replace(run(), claim="not private: [conceal]x[/] [bold]private: ε = 0.1[/]", seal=None)
-    _show(Console(width=200), record, 0.0, [])
+    show(Console(width=200), Ended(record, [], 0.0))
     assert "Not private: [conceal]x[/] [bold]private: ε = 0.1[/]." in capsys.readouterr().out

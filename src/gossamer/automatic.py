@@ -78,15 +78,20 @@ def found_step(
 
     `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
     """
-    noise = _noise_of(privacy, network.m, steps, setting)
-    learns, momentum = 0, 0.0
-    if isinstance(model, LinearModel) and model.standardise is not None:
-        headed = noise is not None and noise.releases.head
-        learns = 0 if headed else usual_looks(steps, quiet_rounds(network), network.m).learns
-        momentum = MOMENTUM
+    noise = noise_of(privacy, network.m, steps, setting)
+    learns, momentum = pace_of(model, network, noise, steps)
     played = rehearsed(algorithm, network, noise, steps, learns, momentum, weights)
     found = min(_longest(model, table, played), _by_noise(model, table, noise, played))
     return float(f"{found if math.isfinite(found) else USUAL:.3g}")
+
+
+def pace_of(model: Model, network: Network, noise: Noise | None, steps: int) -> tuple[int, float]:
+    """The first round that learns, and the momentum: 0 and 0 unless numbers are standardised."""
+    if not isinstance(model, LinearModel) or model.standardise is None:
+        return 0, 0.0
+    if noise is not None and noise.releases.head:
+        return noise.releases.after, MOMENTUM
+    return usual_looks(steps, quiet_rounds(network), network.m).learns, MOMENTUM
 
 
 def _longest(model: Model, table: Table, played: Rehearsed) -> float:
@@ -120,7 +125,7 @@ def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed
     return unit / (played.noise * length)
 
 
-def _noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
+def noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
     t = np.arange(float(min(steps, LONGEST)))[:, None]
     if isinstance(privacy, Mechanism):
         terms = privacy.terms(setting())
@@ -151,7 +156,7 @@ def rehearsed(
 ) -> Rehearsed:
     """The method on its network without data: column 0 with a gradient of 1, the others with noise alone.
 
-    Gradients are used from round `learns` on, and from where a release schedule's head is over.
+    Gradients are used from round `learns` on.
     """
     rows, rng = network.rows(mixes=algorithm.mixes), np.random.default_rng(0)
     links: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
@@ -171,7 +176,7 @@ def rehearsed(
         return value
 
     for t in range(min(steps, LONGEST)):
-        used = t >= learns and (noise is None or (t >= noise.releases.after and noise.releases.includes(t)))
+        used = t >= learns and (noise is None or noise.releases.includes(t))
         grad = np.zeros(shape)
         if used:
             grad[:, 0] = 1.0

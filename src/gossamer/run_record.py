@@ -43,7 +43,9 @@ class Record:
     state     the algorithm's state arrays by name, one row per learner: "theta", and for Algorithm 1 "s" and "z"
     history   one row per evaluation, means over the learners: t, tracking_error ‖θ_i − θ*‖, optimality_gap
               F(θ_i) − F(θ*), consensus_error ‖θ_i − θ̄‖, accuracy (R² for a regression); record.history.accuracy[-1].
-              Of neural networks also train_accuracy, parameter_norm ‖θ_i‖, and both accuracies of every learner
+              Where there are test records, accuracy is on those; then, and of neural networks, also train_accuracy,
+              parameter_norm ‖θ_i‖, and both accuracies of every learner. With simulate(progressive=True) also
+              progressive: how well records were predicted before they were learned from, over all records so far
     learners  the same numbers for each learner at the end
     optimum   θ*, or NaN where F has none
     config    what was run, enough to refuse to go on with anything else
@@ -96,6 +98,13 @@ class Record:
         return self.state.get("s")
 
     @property
+    def title(self) -> str:
+        """The data and the method, in a few words."""
+        about = self.config.get("stream") or {}
+        data = f"{about['csv']}, {about['target']}" if about.get("csv") else str(about.get("dataset") or "")
+        return f"{data}: {self.config['title']}" if data else str(self.config["title"])
+
+    @property
     def finished(self) -> bool:
         return bool(self.t >= self.config["steps"])
 
@@ -132,12 +141,16 @@ class Record:
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,
-            "final": {name: float(self.history[name][-1]) for name in self.learners.dtype.names or ()},
+            "final": {name: float(self.history[name][-1]) for name in self._scalars()},
             "history": {name: self.history[name].tolist() for name in self.history.dtype.names or ()},
             "learners": [
                 dict(zip(self.learners.dtype.names or (), map(float, row), strict=True)) for row in self.learners
             ],
         }
+
+    def _scalars(self) -> list[str]:
+        """What a history has one number of at every evaluation."""
+        return [name for name in self.history.dtype.names or () if name != "t" and self.history[name].ndim == 1]
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Write PATH.npz, which is the record, and PATH.json: its numbers and configuration, for people and tools.
@@ -229,8 +242,9 @@ class Record:
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
-            title=self.config["title"],
+            title=self.title,
             caption=[self.claim, *self.notes],
+            baselines=self.config.get("baselines") or {},
         )
         if path is not None:
             figure.savefig(path)
@@ -289,10 +303,15 @@ def _is_modest(claim: object) -> bool:
     return isinstance(claim, str) and claim.startswith("not private: ") and claim.isprintable()
 
 
-def mean_row(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()) -> np.recarray[Any, Any]:
-    """One row of a history: the learners' means. What is named in `each` is kept learner by learner as well."""
+def mean_row(
+    t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = (), **whole: float
+) -> np.recarray[Any, Any]:
+    """One row of a history: the learners' means, and numbers of the whole run by name.
+
+    What is named in `each` is kept learner by learner as well.
+    """
     names = learners.dtype.names or ()
-    fields = [("t", "i8"), *((name, "f8") for name in names)]
+    fields = [("t", "i8"), *((name, "f8") for name in (*names, *whole))]
     own = [(f"learners_{name}", "f8", (len(learners),)) for name in each]
     row = np.recarray(1, dtype=np.dtype([*fields, *own]))
     row.t = t
@@ -300,6 +319,8 @@ def mean_row(t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = ()
         row[f"learners_{name}"] = learners[name]
     for name in names:
         row[name] = learners[name].mean()
+    for name, value in whole.items():
+        row[name] = value
     row.setflags(write=False)
     return row
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,22 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from gossamer.cli.ending import Ended, judged, ran, show, told
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
+from gossamer.cli.repeat import repeated, show_spread, write_all
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
-from gossamer.errors import Argument, BadValue, GossamerError, Sentence
+from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentence
 from gossamer.files import replace_file
+from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
 from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
 from gossamer.simulate import simulate
+from gossamer.simulate.evidence import run_without_noise
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
@@ -34,8 +38,6 @@ from gossamer.spec.rules import dataset_of, delta_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
-NEURAL = {"accuracy": "test accuracy", "train_accuracy": "training accuracy", "consensus_error": "‖θ−θ̄‖"}
 USED = "record.npz.resumed"
 
 
@@ -53,6 +55,12 @@ def run(
         "[default: gossamer-run, if no --json or --plot].",
     ),
     resume: Path | None = typer.Option(None, help="Go on with the stopped run in this folder; --steps may extend it."),
+    repeat: int = typer.Option(
+        1, min=1, max=1000, help="So many runs, with the seeds from --seed on: mean and spread, files in OUT/seed-…"
+    ),
+    also_without_noise: bool = typer.Option(
+        False, "--also-without-noise", help="Run once more without noise, and show that accuracy beside."
+    ),
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
@@ -68,18 +76,65 @@ def run(
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
+    if repeat > 1:
+        if resume is not None or plot is not None:
+            option = "--resume" if resume is not None else "--plot"
+            raise GossamerError(
+                f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
+            )
+        _repeat(spec, repeat, json_file, out, also_without_noise)
+        return
     before = None
     if resume is not None:
         spec, before = _stopped_run(resume, spec, out)
         out = resume
-    elif out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadValue(
-            "out", str(out), "it exists already", ["give a new folder, or go on with ", Argument("resume", str(out))]
-        )
+    else:
+        _check_new(out)
     _check_places(spec, json_file, plot, out)
-    parts = build(spec)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
-    folder = out or made
+    with _removed_if_empty(made):
+        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before)
+    if json_file is not None:
+        replace_file(json_file, write_json(told(ended)).encode())
+        written.append(json_file)
+    console = Console()
+    show(console, ended)
+    _say_files(console, written)
+    _say_stopped(console, ended.record, folder)
+
+
+def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool) -> None:
+    """The same run with other seeds, each in a folder of its own."""
+    _check_new(out)
+    _check_places(spec, json_file, None, out)
+    made = None if out or json_file else fresh_folder("gossamer-run")
+
+    def once(one: Spec, folder: Path | None) -> tuple[Ended, Path | None]:
+        ended, _, kept = _once(one, folder, also)
+        return ended, kept
+
+    with _removed_if_empty(made):
+        runs, folders = repeated(spec, times, out or made, once)
+    if json_file is not None:
+        write_all(json_file, [told(run) for run in runs])
+    console = Console()
+    show_spread(console, runs)
+    _say_files(console, [*folders, *([] if json_file is None else [json_file])])
+    _say_stopped(console, runs[-1].record, folders[-1] if folders else None)
+
+
+def _once(
+    spec: Spec,
+    folder: Path | None,
+    also: bool,
+    plot: Path | None = None,
+    resume: Path | None = None,
+    before: Record | None = None,
+) -> tuple[Ended, list[Path], Path | None]:
+    """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
+    parts = build(spec)
+    if also and parts.mechanism is None and parts.algorithm.noise is None:
+        raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
     try:
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
@@ -89,18 +144,47 @@ def run(
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
+    folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
+    delta = delta_of(parts.spec)
+    with undisturbed():  # before anything else: what was sent is spent, whatever happens next
+        written = _keep(record, spec, delta, plot, folder)
+    quiet = _quiet(parts, record) if also and record.finished else None
+    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
+
+
+def _quiet(parts: Parts, record: Record) -> Record | None:
+    """The same run without noise; None where ctrl-C stopped it, or it diverged."""
+    try:
+        with watched(parts.model.score) as callback:
+            quiet = run_without_noise(record, ran(parts), callback=callback)
+    except Diverged:
+        return None
+    return quiet if quiet.finished else None
+
+
+@contextmanager
+def _removed_if_empty(made: Path | None) -> Iterator[None]:
+    """A folder that was made for a run that came to nothing goes again."""
+    try:
+        yield
     except BaseException:
         if made is not None and not any(made.iterdir()):
             made.rmdir()
         raise
-    folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
-    with undisturbed():
-        written = _keep(record, spec, json_file, plot, folder)
-        if folder is not None:
-            (folder / USED).unlink(missing_ok=True)
-    console = Console()
-    _show(console, record, delta_of(spec), [*parts.said, *_price(parts)])
+
+
+def _check_new(out: Path | None) -> None:
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadValue(
+            "out", str(out), "it exists already", ["give a new folder, or go on with ", Argument("resume", str(out))]
+        )
+
+
+def _say_files(console: Console, written: list[Path]) -> None:
     console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
+
+
+def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
     if not record.finished:
         asked, again = record.config["steps"], f"gossamer run --resume {folder}"
         console.print(f"Stopped at round {record.t} of {asked}; go on with: {escape(again)}", soft_wrap=True)
@@ -134,6 +218,7 @@ def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | N
             evaluate_every=parts.spec.length.evaluate_every,
             callback=callback,
             resume=before,
+            progressive=dataset_of(parts.spec) is None and isinstance(parts.model, LinearModel),
         )
 
 
@@ -200,55 +285,13 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _show(console: Console, record: Record, delta: float, said: list[Sentence]) -> None:
-    table = Table("learner", box=None, header_style="bold", pad_edge=False)
-    columns = NEURAL if "train_accuracy" in (record.learners.dtype.names or ()) else ERRORS
-    first, *others = columns.values()
-    titles = [first or record.config["score"], *others, *_privacy_titles(record, delta)]
-    for name in titles:
-        table.add_column(name, justify="right")
-    names = record.config["stream"].get("names") or range(len(record.learners))
-    for name, row, cost in zip(names, record.learners, _privacy_cells(record), strict=True):
-        numbers = _numbers(row, columns)
-        table.add_row(escape(str(name)), *numbers, *cost)
-    table.add_section()
-    table.add_row("mean", *_numbers(record.history[-1], columns), "", style="bold")
-    console.print(table)
-    claim = record.claim.replace("on source", "at the source")
-    for sentence in (claim[:1].upper() + claim[1:] + ".", *said, *record.notes):
-        shown = sentence.said(in_command) if isinstance(sentence, Sentence) else sentence
-        console.print(f"[yellow]•[/] {escape(shown)}", highlight=False)
-
-
-def _numbers(row: Any, columns: Iterable[str]) -> list[str]:
-    return [f"{row[name]:.4f}" if name.endswith("accuracy") else f"{row[name]:.4g}" for name in columns]
-
-
-def _privacy_titles(record: Record, delta: float) -> list[str]:
-    if record.epsilon is None:
-        return ["ε"]
-    at = f" (δ = {delta:g})" if delta else ""
-    noise = ["first noise " + ("σ" if delta else "ν")] if record.config.get("noise") else []
-    return [*noise, f"ε{at}", "ε for ever"]
-
-
-def _privacy_cells(record: Record) -> list[list[str]]:
-    """Each learner's noise, where the record knows it, and what it has spent."""
-    if record.epsilon is None:
-        return [["not private"]] * len(record.learners)
-    noise = [[f"{initial:.4g}"] for initial, *_ in record.config.get("noise") or ()] or [[]] * len(record.epsilon)
-    spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
-    return [first + then for first, then in zip(noise, spent, strict=True)]
-
-
 def _picture(record: Record, delta: float) -> Figure:
     """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent
+    from gossamer.report.curves import spent, write_title
 
     figure = record.plot()
     if record.epsilon is not None:
-        title = f"{record.config['title']}, {spent(record.epsilon.spent, delta)}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
+        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")
     return figure
 
 
@@ -258,20 +301,18 @@ def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     record.save(folder / "record")
 
 
-def _keep(record: Record, spec: Spec, json_file: Path | None, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write all that was asked for; the files."""
+def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the record and its picture where they were asked for; the files."""
     from gossamer.report import save_picture
 
     written: list[Path] = []
-    picture = _picture(record, delta_of(spec)) if folder is not None or plot is not None else None
+    picture = _picture(record, delta) if folder is not None or plot is not None else None
     if folder is not None and picture is not None:
         replace_file(folder / "settings.json", write_settings(spec))
         written += [*record.save(folder / "record"), folder / "settings.json"]
         save_picture(picture, folder / "run.png")
         written.append(folder / "run.png")
-    if json_file is not None:
-        replace_file(json_file, write_json(record.summary()).encode())
-        written.append(json_file)
+        (folder / USED).unlink(missing_ok=True)
     if plot is not None and picture is not None:
         save_picture(picture, plot)
         written.append(plot)

@@ -40,9 +40,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gossamer.arrays import dense
 from gossamer.models.bounds import Norm
 from gossamer.models.memory import LinearMemory
-from gossamer.records import Batch, Table
+from gossamer.records import Batch, Population, Table
 from gossamer.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -108,6 +109,20 @@ class Frame(NamedTuple):
     spreads: Array
 
 
+def seen_by_all(model: LinearModel, population: Population, theta: Array) -> tuple[Array, Array]:
+    """A population's features as learners would see them with exact moments, and φ of a θ."""
+    assert model.standardise is not None
+    table, share, where = population.table, population.share, list(model.standardise.columns)
+    numbers = np.column_stack([table.rows[:, where], *([table.labels] if model.standardise.label else [])])
+    middles = share @ numbers if model.intercept else np.zeros(numbers.shape[1])
+    frame = Frame(middles[None], np.sqrt(np.maximum(share @ (numbers - middles) ** 2, NARROWEST))[None])
+    seeing = StandardMemory(model, table, LinearMemory(model, table, "history", np.ones(1, dtype=np.int64)))
+    seeing.adopt(frame)
+    nobody = np.zeros(len(table), dtype=np.int64)
+    features = seeing.see(table.rows, nobody) if where else dense(population.matrix)
+    return features, seeing.to_seen(theta[None])[0]
+
+
 class StandardMemory:
     """A linear model's memory of k learners, which looks at standardised records from some round on."""
 
@@ -147,7 +162,7 @@ class StandardMemory:
             self._add(batch)
         elif self._change_records:
             owner = np.repeat(np.arange(len(batch.counts)), batch.counts)
-            batch = batch._replace(rows=self._seen(batch.rows, owner), labels=self._seen_labels(batch.labels, owner))
+            batch = batch._replace(rows=self.see(batch.rows, owner), labels=self._seen_labels(batch.labels, owner))
         self._inner.observe(batch)
 
     def _add(self, batch: Batch) -> None:
@@ -170,7 +185,7 @@ class StandardMemory:
             self._look(theta[:, parameters:])
         theta = theta[:, :parameters]
         if self._change_records:
-            grad[:, :parameters] = self._inner.gradient(self._to_seen(theta))
+            grad[:, :parameters] = self._inner.gradient(self.to_seen(theta))
         else:
             grad[:, :parameters] = self._turned(self._inner.gradient(theta))
         return grad
@@ -186,7 +201,7 @@ class StandardMemory:
         if self._looks is not None and self._looks.at_moments(t):
             step[:, parameters:-1], step[:, -1] = noised[:, parameters:-1], -1.0
             return step
-        ridge = self._model.ridge(self._columns) * self._to_seen(theta[:, :parameters])
+        ridge = self._model.ridge(self._columns) * self.to_seen(theta[:, :parameters])
         newest = MOMENTUM * self._running + (1 - MOMENTUM) * (noised[:, :parameters] + ridge)
         # Of who did not release, nothing is kept: it is noised, and was not paid for.
         self._running = np.where(np.reshape(fresh, (-1, 1)), newest, self._running)
@@ -204,14 +219,15 @@ class StandardMemory:
         variance = moments[:, k:] + 0.5 - middles**2
         least = np.maximum(NARROWEST, 0.0 if self._looks is None else self._looks.least)[:, None]
         spreads = np.where(heard, np.sqrt(np.maximum(variance, least)), 1.0)
-        self._adopt(Frame(np.where(heard, middles, 0.0), spreads))
+        self.adopt(Frame(np.where(heard, middles, 0.0), spreads))
 
-    def _adopt(self, frame: Frame) -> None:
+    def adopt(self, frame: Frame) -> None:
+        """See all records from now on, and those remembered, by these middles and spreads."""
         self._frame = frame
         if isinstance(self._inner, LinearMemory):
-            self._inner.change(self._seen, self._seen_labels)
+            self._inner.change(self.see, self._seen_labels)
 
-    def _seen(self, rows: Array, owner: Integers) -> Array:
+    def see(self, rows: Array, owner: Integers) -> Array:
         """Records of these learners as they see them."""
         assert self._frame is not None
         if not len(self._where):
@@ -234,7 +250,7 @@ class StandardMemory:
             return np.zeros((len(self._frame.middles), 1)), np.ones((len(self._frame.middles), 1))
         return self._frame.middles[:, -1:], self._frame.spreads[:, -1:]
 
-    def _to_seen(self, theta: Array) -> Array:
+    def to_seen(self, theta: Array) -> Array:
         """φ = T^−ᵀ θ, with the same margins; of a quantity (θ − μ_b e)/d_b instead of θ."""
         assert self._frame is not None
         k, (middle, spread) = len(self._where), self._label()
@@ -278,4 +294,4 @@ class StandardMemory:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         if NAMES[0] in kept:
             middles, spreads, self._running = (np.array(kept[name], dtype=np.float64) for name in NAMES)
-            self._adopt(Frame(middles, spreads))
+            self.adopt(Frame(middles, spreads))

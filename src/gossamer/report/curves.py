@@ -6,12 +6,14 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.files import replace_file
+from gossamer.report.verdict import baseline_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,44 +24,136 @@ ERRORS = {
     "optimality_gap": ("excess loss, mean F(θᵢ) − F(θ*)", "#b9770e"),
     "consensus_error": ("disagreement, mean ‖θᵢ − θ̄‖", "#7d8a97"),
 }
-QUALITY, TRAINING = "#196f3d", "#7d8a97"
+QUALITY, TRAINING, PROGRESSIVE, BASELINE = "#196f3d", "#7d8a97", "#8e44ad", "#444444"
+OUTER, ROOM = 0.02, 0.5  # a window holds all but the outermost 2 % at either end, and half its height more
+MANY = 0.1  # of a curve: so much of it beyond the edge is no spike
+WORST = -1.0  # of R²: what is worse tells nothing more
+BELOW = 2.0  # decades below the errors against θ* in which disagreement is seen
+SOME_DECADES = 0.5  # from here on an axis of errors is logarithmic
+LEGEND: dict[str, Any] = {"fontsize": 8, "loc": "best", "edgecolor": "none", "framealpha": 0.75}
 FEW_DECADES = 2.5  # up to here 2 and 5 of every decade have room for a label, too
 
 
-def draw_curves(history: Mapping[str, NDArray[Any]], *, score: str, title: str, caption: Sequence[str] = ()) -> Figure:
-    """History arrays by name (see Record.history) as a figure with two panels."""
+def draw_curves(
+    history: Mapping[str, NDArray[Any]],
+    *,
+    score: str,
+    title: str,
+    caption: Sequence[str] = (),
+    baselines: Mapping[str, Any] = MappingProxyType({}),
+) -> Figure:
+    """History arrays by name (see Record.history) as a figure with two panels.
+
+    `baselines` may have what needs no learning, "majority", and what a central fit reaches, "optimum".
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 4.6), dpi=150, layout="constrained")
     errors, quality = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    for name, (label, colour) in ERRORS.items():
-        shown = np.where(history[name] > 0, history[name], np.nan)
-        if np.isfinite(shown).any():
-            errors.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
-    _log_axis(errors)
-    errors.set_title("Errors", loc="left", fontsize=10)
-    errors.legend(frameon=False, fontsize=8)
-    if "train_accuracy" in history:
-        _each_learner(quality, history)
-    quality.plot(history["t"], history["accuracy"], color=QUALITY, linewidth=1.8)
-    quality.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
-    _label_end(quality, float(history["t"][-1]), float(history["accuracy"][-1]))
+    _draw_errors(errors, history)
+    _draw_quality(quality, history, score, baselines)
     for axes in (errors, quality):
         plain_axes(axes)
         axes.set_xlabel("rounds")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
+    write_title(figure, title)
     if caption:
         lines = [line for sentence in caption for line in textwrap.wrap(sentence, 150)]
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#555555", parse_math=False)
     return figure
 
 
-def _each_learner(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
-    """Every learner's accuracy, thin, and the mean on training records, dashed."""
-    axes.plot(history["t"], history["learners_accuracy"], color=QUALITY, linewidth=0.6, alpha=0.35)
-    axes.plot(history["t"], history["train_accuracy"], "--", color=TRAINING, linewidth=1.4, label="on training records")
-    axes.plot([], [], color=QUALITY, label="on test records; thin: every learner")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+def write_title(figure: Figure, title: str) -> None:
+    """In one line or two, from the left."""
+    lines = "\n".join(textwrap.wrap(title, 110))
+    figure.suptitle(lines, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
+
+
+def _draw_errors(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
+    drawn: dict[str, NDArray[Any]] = {}
+    for name, (label, colour) in ERRORS.items():
+        shown = np.where(history[name] > 0, history[name], np.nan)
+        if np.isfinite(shown).any():
+            axes.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
+            drawn[colour] = shown
+    axes.set_title("Errors", loc="left", fontsize=10)
+    if not drawn:
+        return
+    values = np.concatenate(list(drawn.values()))
+    low, high = _window(np.log10(values))
+    against = [drawn[colour] for name, (_, colour) in ERRORS.items() if name != "consensus_error" and colour in drawn]
+    if against:  # learners may agree to the last digit: that is no reason to see nothing else
+        low = max(low, _window(np.log10(np.concatenate(against)))[0] - BELOW)
+    if high - low > SOME_DECADES:
+        axes.set_ylim(10**low, 10**high)
+        _log_axis(axes)
+    else:
+        axes.set_ylim(*_window(values))
+    for colour, shown in drawn.items():
+        _mark_cut(axes, history["t"], shown, colour)
+    axes.legend(**LEGEND)
+
+
+def _draw_quality(axes: Axes, history: Mapping[str, NDArray[Any]], score: str, baselines: Mapping[str, Any]) -> None:
+    """The mean over the learners, what else was measured, and what to read it beside."""
+    t, mean = history["t"], history["accuracy"]
+    tested = "train_accuracy" in history
+    if "learners_accuracy" in history:
+        axes.plot(t, history["learners_accuracy"], color=QUALITY, linewidth=0.6, alpha=0.35)
+    if tested:
+        axes.plot(t, history["train_accuracy"], "--", color=TRAINING, linewidth=1.4, label="on training records")
+    progressive = history.get("progressive", np.full(len(t), np.nan))
+    if np.isfinite(progressive).any():
+        axes.plot(t, progressive, color=PROGRESSIVE, linewidth=1.2, label="before each record was learned from")
+    told = "on test records; thin: every learner" if tested else "on the records learned from"
+    axes.plot(t, mean, color=QUALITY, linewidth=1.8, label=told)
+    levels = {name: baselines.get(name) for name in ("optimum", "majority")}
+    for (name, level), style in zip(levels.items(), ("-.", ":"), strict=True):
+        if level is not None:
+            label = f"{baseline_words(score)[name]} {level:.3f}"
+            axes.axhline(level, linestyle=style, color=BASELINE, linewidth=1.2, label=label)
+    axes.set_title(f"{score.capitalize()}, mean over the learners", loc="left", fontsize=10)
+    curves = [part for part in (mean, history.get("train_accuracy"), progressive) if part is not None]
+    kept = [float(level) for level in (*levels.values(), max(mean[-1], WORST)) if level is not None]
+    low, high = _window(np.maximum(np.concatenate(curves), WORST), kept)
+    axes.set_ylim(low, high)
+    _mark_cut(axes, t, mean, QUALITY)
+    _label_end(axes, float(t[-1]), float(mean[-1]))
+    if len(axes.get_lines()) > 2:
+        axes.legend(**LEGEND)
+
+
+def _window(values: NDArray[Any], kept: Sequence[float] = ()) -> tuple[float, float]:
+    """Where curves are to be seen: from all but the outermost values, with half as much room again around them.
+
+    A spike beyond that is cut off and marked: it would flatten all else. `kept` values are always in the window.
+    """
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = np.quantile(finite, [OUTER, 1 - OUTER])
+    room = ROOM * max(high - low, 1e-3 * max(abs(high), abs(low)), 1e-12)
+    low, high = max(low - room, finite.min()), min(high + room, finite.max())
+    low, high = min([low, *kept]), max([high, *kept])
+    margin = 0.05 * max(high - low, 1e-3 * max(abs(high), abs(low)), 1e-12)
+    return float(low - margin), float(high + margin)
+
+
+def _mark_cut(axes: Axes, t: NDArray[Any], values: NDArray[Any], colour: str) -> None:
+    """Arrows at the edge for what is beyond it, with the farthest value; one arrow where most of a curve is."""
+    low, high = axes.get_ylim()
+    for beyond, edge, marker, farthest, inwards in (
+        (values > high, high, "^", np.nanargmax, -9),
+        (values < low, low, "v", np.nanargmin, 9),
+    ):
+        if beyond.any():
+            worst = int(farthest(values))
+            marked = t[beyond] if beyond.mean() < MANY else t[worst : worst + 1]
+            axes.plot(marked, np.full(len(marked), edge), marker, color=colour, markersize=5, clip_on=False)
+            right = t[worst] > 0.8 * t[-1]
+            axes.annotate(
+                f"{values[worst]:.2g}", (float(t[worst]), edge), xytext=(-6 if right else 6, inwards),
+                textcoords="offset points", va="center", ha="right" if right else "left", color=colour, fontsize=8,
+            )  # fmt: skip
 
 
 def spent(epsilon: NDArray[Any], delta: float = 0.0) -> str:
@@ -89,10 +183,10 @@ def _few_minor_labels(value: float, _: object) -> str:
 def _label_end(axes: Axes, t: float, last: float) -> None:
     """The final value beside the line's end, outside the axes, where there is nothing to hide."""
     axes.set_xlim(right=t)
+    text = f"{last:.3f}" if abs(last) < 100 else f"{last:.1e}"
+    last = max(last, axes.get_ylim()[0])
     axes.plot([t], [last], "o", color=QUALITY, markersize=4, clip_on=False)
-    axes.annotate(
-        f"{last:.3f}", (t, last), xytext=(6, 0), textcoords="offset points", va="center", color=QUALITY, fontsize=9
-    )
+    axes.annotate(text, (t, last), xytext=(6, 0), textcoords="offset points", va="center", color=QUALITY, fontsize=9)
 
 
 def save_picture(figure: Figure, path: Path) -> None:

@@ -32,6 +32,7 @@ from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_of
 from gossamer.simulate.matrix import matrix_rounds
 from gossamer.simulate.metrics import metrics_of
+from gossamer.simulate.progressive import Progressive
 from gossamer.standardising import looks_of
 from gossamer.streams import Stream
 from gossamer.streams.stream import weights_of
@@ -39,7 +40,8 @@ from gossamer.types import Array, Matrix
 from gossamer.version import __version__
 
 OF_WHAT_IS_SENT = (
-    "ε is of what is sent: all else in this record, such as θ*, errors, counts and a digest of the data, is not noised."
+    "ε is of what is sent: all else in this record, such as θ*, errors, accuracies, the majority class, the confusion "
+    "table, counts and a digest of the data, is not noised."
 )
 PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
 _GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
@@ -67,6 +69,7 @@ def simulate(
     evaluate_every: int | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
     resume: Record | None = None,
+    progressive: bool = False,
 ) -> Record:
     """Run `algorithm` for `steps` rounds on `network`, every learner with its own records from `stream`.
 
@@ -77,6 +80,8 @@ def simulate(
     callback        called after every round; a true answer stops the run, whose record can be resumed. To be safe from
                     a crash, save `progress.record()` now and then: it is the record of that moment
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
+    progressive     of linear models: predict every arriving record before it is learned from, and keep how well that
+                    went in history.progressive; a run that goes on does as it did
     """
     if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
         requirement = "expected a record that simulate() made, such as load()"
@@ -92,10 +97,11 @@ def simulate(
     by_rule = (
         standard or algorithm.with_step is not None or (isinstance(privacy, Mechanism) and privacy.where == "source")
     )
+    found = None
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
-        first = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
-        algorithm = algorithm.with_step(first)
+        found = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
+        algorithm = algorithm.with_step(found)
         notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
@@ -128,14 +134,21 @@ def simulate(
         """What predicts, of an algorithm's θ."""
         return model.parameters(theta, stream.table.columns) if isinstance(model, LinearModel) else theta
 
+    seen = _progressive(progressive, model, stream, predicts(state.theta), resume)
     if resume is not None:
         start, state, history = _resumed(resume, config, state, model)
         memory.go_on(resume.state)
+        if seen is not None:
+            seen.go_on(resume.state)
         if gradient == "history":
             for t in range(start):
                 memory.observe(stream.arrivals(t))
-    else:
-        history.append(mean_row(0, metrics.learners(predicts(state.theta), 0), metrics.each))
+
+    def row(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
+        return mean_row(t, learners, metrics.each, **({} if seen is None else {"progressive": seen.value}))
+
+    if resume is None:
+        history.append(row(0, metrics.learners(predicts(state.theta), 0)))
 
     boundary: PrivateBoundary | Unproved
     if isinstance(privacy, Mechanism):
@@ -181,7 +194,7 @@ def simulate(
     def record() -> Record:
         """The record of this moment."""
         learners = look()
-        last = [] if history[-1].t[0] == t else [mean_row(t, learners, metrics.each)]
+        last = [] if history[-1].t[0] == t else [row(t, learners)]
         joined = np.concatenate(history + last).view(np.recarray)
         kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
         # Past gradients, which correlated noise goes on from, are not noised: no record has them.
@@ -192,7 +205,10 @@ def simulate(
             said = (*said, OF_WHAT_IS_SENT)
         if budget is not None and stream.rounds is None:
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
-        about = {**config, **boundary.description}
+        if seen is not None:
+            kept, said = kept | seen.kept(), (*said, *seen.notes())
+        about = {**config, **boundary.description, **metrics.beside(predicts(state.theta))}
+        about |= {} if found is None else {"first_step": found}
         made = Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
         if private:
             behind.add(made.seal)
@@ -207,12 +223,26 @@ def simulate(
                 matrix(with_ridge(memory.gradient(point), model.l2, point), t - 1)
                 state = matrix.state
             else:
-                state = one_round(rounds, mix, state, stream.arrivals(t - 1), t - 1)
+                records = stream.arrivals(t - 1)
+                if seen is not None:
+                    seen.see(predicts(state.theta), records)
+                state = one_round(rounds, mix, state, records, t - 1)
             if t % every == 0 or t == steps:
-                history.append(mean_row(t, look(), metrics.each))
+                history.append(row(t, look()))
             if callback is not None and callback(Progress(t, steps, history[-1], record)):
                 break
         return record()
+
+
+def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume: Record | None) -> Progressive | None:
+    """What counts predictions, where asked for; a run that goes on does as it did."""
+    if resume is not None:
+        asked = "progressive" in (resume.history.dtype.names or ())
+    if not asked:
+        return None
+    if not isinstance(model, LinearModel):
+        raise BadValue("progressive", asked, "records are predicted before they are learned from by linear models only")
+    return Progressive(model, stream.table, start)
 
 
 def _noise(

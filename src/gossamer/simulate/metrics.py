@@ -10,29 +10,39 @@ import numpy as np
 from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
 from gossamer.models import LinearModel, Memory, Model, Objective
-from gossamer.records import Population
+from gossamer.records import Population, Table
 from gossamer.run_record import LEARNER
 from gossamer.streams import Stream
 from gossamer.types import Array
 
+ASTRAY = 1e12  # no network is that far from its start and still learns; clipped gradients may keep it finite
+MOST_NUMBERS = 1e8  # features times outputs: beyond it a search for θ* would take longer than many a run
+MOST_CLASSES = 10  # a larger confusion table is not read
+EACH = ("accuracy", "train_accuracy")  # what a history keeps learner by learner where there are test records
+TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
+
 
 def metrics_of(model: Model, stream: Stream, memory: Memory) -> Metrics | Tested:
-    """Errors against θ* for a linear model without test records; otherwise the accuracy of predictions."""
-    if isinstance(model, LinearModel) and stream.test is None:
-        return Metrics(model, stream.population)
+    """Errors against θ* and accuracy for a linear model; for others, and for large images, accuracy alone."""
+    if isinstance(model, LinearModel):
+        numbers = len(stream.table) * model.theta_size(stream.table.columns)
+        if stream.test is None or numbers <= MOST_NUMBERS:
+            return Metrics(model, stream.population, stream.test)
     return Tested(stream, memory)
 
 
-ASTRAY = 1e12  # no network is that far from its start and still learns; clipped gradients may keep it finite
-
-
 class Metrics:
-    """Evaluates a stack of learners against the whole population."""
+    """Evaluates a stack of learners on the population that they learn from and, where there are any, on test records.
 
-    each: tuple[str, ...] = ()  # what a history keeps learner by learner, beside the means
+    Errors are against θ* of the population. `accuracy` is on the test records, and `train_accuracy` then on the
+    population; without test records `accuracy` is on the population.
+    """
 
-    def __init__(self, model: LinearModel, population: Population) -> None:
+    def __init__(self, model: LinearModel, population: Population, test: Table | None = None) -> None:
         self._objective = Objective(model, population)
+        self._judged = self._objective if test is None else Objective(model, _alike(test))
+        self._tested = test is not None
+        self.each: tuple[str, ...] = EACH if self._tested else ()
         self.notes: list[str] = []
         try:
             self.optimum = self._objective.minimiser()
@@ -42,7 +52,7 @@ class Metrics:
             self.notes.append(f"Errors against θ* are not known: {error}")
 
     def learners(self, theta: Array, t: int) -> np.recarray[Any, Any]:
-        """The four numbers of every learner; refuses parameters that are no longer finite."""
+        """The numbers of every learner; refuses parameters that are no longer finite."""
         wild = ~np.isfinite(theta).all(axis=1)
         if wild.any():
             raise Diverged(
@@ -50,23 +60,72 @@ class Metrics:
                 "use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
         values, quality = self._objective.evaluate(theta)
-        errors = np.recarray(len(theta), dtype=LEARNER)
+        errors = np.recarray(len(theta), dtype=TESTED if self._tested else LEARNER)
         errors.tracking_error = np.linalg.norm(theta - self.optimum, axis=1)
         errors.optimality_gap = values - self._least
         errors.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
         errors.accuracy = quality
+        if self._tested:
+            errors.accuracy, errors.train_accuracy = self._judged.evaluate(theta)[1], quality
+            errors.parameter_norm = np.linalg.norm(theta, axis=1)
         return errors
+
+    def beside(self, theta: Array) -> dict[str, Any]:
+        """What an accuracy is read beside: on how many records it is, what needs no learning, what θ* reaches.
+
+        `majority` is the accuracy of whoever always says the class that is most frequent where was learnt; of a
+        quantity it is 0, the R² of its mean. `confusion[a][b]` is how many records of class a are taken for class b,
+        as a mean over the learners. Without test records all are weighed as F weighs them.
+        """
+        judged, known = self._judged.population, np.isfinite(self.optimum).all()
+        told: dict[str, Any] = {"records": _records(judged), "tested": self._tested, "majority": self._majority()}
+        told["optimum"] = float(self._judged.evaluate(self.optimum[None])[1][0]) if known else None
+        if self._tested:
+            told["learnt_from"] = _records(self._objective.population)
+        confusion = self._confusion(theta)
+        return {"baselines": told} | ({} if confusion is None else {"confusion": confusion})
+
+    def _majority(self) -> float:
+        if not self._objective.model.bounded:
+            return 0.0
+        learnt, judged = self._objective.population, self._judged.population
+        most = np.bincount(learnt.table.labels.astype(int), weights=learnt.share).argmax()
+        return float(judged.share @ (judged.table.labels == most))
+
+    def _confusion(self, theta: Array) -> list[list[float]] | None:
+        model, judged = self._objective.model, self._judged.population
+        classes = max(model.outputs, 2)
+        if not model.bounded or classes > MOST_CLASSES:
+            return None
+        own, shares = classes * judged.table.labels.astype(int), np.zeros(classes**2)
+        for one in theta:
+            margins = self._judged.margins(one[None])[:, 0]
+            told = margins[:, 0] > 0 if model.outputs == 1 else margins.argmax(axis=1)
+            shares += np.bincount(own + told, weights=judged.share, minlength=classes**2)
+        counts: list[list[float]] = (shares * _records(judged) / len(theta)).reshape(classes, -1).tolist()
+        return counts
+
+
+def _alike(table: Table) -> Population:
+    """Records each of which counts as much as another."""
+    return Population(table, np.full(len(table), 1 / len(table)))
+
+
+def _records(population: Population) -> int:
+    """How many records count."""
+    return int(np.count_nonzero(population.share))
 
 
 class Tested:
     """Evaluates learners by what they predict on records they never saw; no optimum is looked for.
 
-    For neural networks, which have none that could be found, and wherever a stream has test records. `accuracy` is on
-    those, `train_accuracy` on a fixed sample of the others.
+    For neural networks, which have none that could be found, and for linear models of so many features and records
+    that looking for it would take too long. `accuracy` is on test records, `train_accuracy` on a fixed sample of the
+    others.
     """
 
     SAMPLE = 2000
-    each = ("accuracy", "train_accuracy")
+    each = EACH
 
     def __init__(self, stream: Stream, memory: Memory) -> None:
         table, test, self._memory = stream.table, stream.test, memory
@@ -93,5 +152,6 @@ class Tested:
         errors.train_accuracy = self._memory.quality(theta, self._train)
         return errors
 
-
-TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
+    def beside(self, theta: Any) -> dict[str, Any]:
+        """Nothing: no optimum is known."""
+        return {}

@@ -37,8 +37,7 @@ def from_arrays(
     every record is checked, and what lies outside refused or clipped. Features are then packed where the declaration
     leaves nothing but 0 and 1: ranges (0, 1), and arrays of whole numbers or booleans. No record's value decides it.
 
-    `test` = (X, y), of shapes (k, n) and (k,), are records that nobody learns from. Accuracies are then on those, and
-    no optimum is looked for.
+    `test` = (X, y), of shapes (k, n) and (k,), are records that nobody learns from. Accuracies are then on those.
     """
     features = [_numbers(f"X[{i}]", part, 2) for i, part in enumerate(X)]  # type: ignore[arg-type]
     labels = [_numbers(f"y[{i}]", part, 1) for i, part in enumerate(y)]  # type: ignore[arg-type]
