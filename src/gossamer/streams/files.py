@@ -19,7 +19,8 @@ from gossamer.streams.arrow import read_parquet
 from gossamer.streams.cells import lines_of
 from gossamer.streams.columns import Columns, check_width, text_of
 from gossamer.streams.growing import Growing, Wanted
-from gossamer.streams.texts import CsvText, open_bytes
+from gossamer.streams.numeric import plain_cells, plain_numbers
+from gossamer.streams.texts import CsvText, Lines, open_bytes
 
 BLOCK = 4096  # records that are text at a time
 PARQUET, JSONL = (".parquet", ".pq"), (".jsonl", ".ndjson")
@@ -82,17 +83,37 @@ def _read_csv(reading: Reading, words: Collection[str]) -> Columns | set[str]:
 
 def _read_text(reading: Reading, text: CsvText, words: Collection[str]) -> Columns | set[str]:
     growing = {k: Growing(_wanted(reading, words, name), text.comma) for k, name in enumerate(text.header) if name}
-    width, lines = len(text.header), list[np.ndarray]()
-    for some in text.rows():
-        if set(map(len, some.values)) != {width}:
-            for line, row in zip(some.numbers, some.values, strict=True):
-                check_width(str(reading.path), line, row, width)
-        for k, cells in enumerate(zip(*some.values, strict=True)):
-            if k in growing:
-                growing[k].add(cells)
+    lines = []
+    for some in text.records():
+        if some.quotes or text.comma or not _add_plain(growing, some.texts, len(text.header)):
+            _add_cells(growing, some, text)
         lines.append(np.array(some.numbers, dtype=np.int64))
     named = {text.header[k]: column for k, column in growing.items()}
     return _late(named) or _ended(reading.path, named, lines, text.notes)
+
+
+def _add_plain(growing: dict[int, Growing], lines: Sequence[str], width: int) -> bool:
+    """Add lines in which all columns of numbers hold numbers, at once; False where they have to be read by cells."""
+    numbers = [k for k, column in growing.items() if column.holds_numbers]
+    values = plain_numbers(lines, width, numbers)
+    if values is None:
+        return False
+    for j, k in enumerate(numbers):
+        growing[k].add_numbers(values[:, j])
+    for k, column in growing.items():
+        if k not in numbers:
+            column.add(plain_cells(lines, width, k))
+    return True
+
+
+def _add_cells(growing: dict[int, Growing], some: Lines, text: CsvText) -> None:
+    rows, width = text.parse(some), len(text.header)
+    if set(map(len, rows)) != {width}:
+        for line, row in zip(some.numbers, rows, strict=True):
+            check_width(str(text.path), line, row, width)
+    for k, cells in enumerate(zip(*rows, strict=True)):
+        if k in growing:
+            growing[k].add(cells)
 
 
 def _late(growing: dict[str, Growing]) -> set[str]:

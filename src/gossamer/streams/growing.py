@@ -33,6 +33,15 @@ class Growing:
         self._values, self._codes = array("d"), array("i")  # they grow in place: no second copy is made of them
         self._points = self._commas = False
 
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether all that has come are numbers, and numbers are wanted."""
+        return self._known is None and not self.late
+
+    def add_numbers(self, values: Array) -> None:
+        """Numbers that are parsed already."""
+        self._values.frombytes(values.tobytes())
+
     def add(self, cells: Sequence[str]) -> None:
         if self.late:
             return
@@ -44,7 +53,7 @@ class Growing:
     def _add_numbers(self, cells: Sequence[str]) -> None:
         values = self._parse(cells)
         if values is not None:
-            self._values.frombytes(values.tobytes())
+            self.add_numbers(values)
         elif self._values:
             self.late = True
         else:

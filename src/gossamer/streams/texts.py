@@ -27,7 +27,7 @@ from gossamer.streams.cells import BLANK, SEPARATORS, check_header, separator_in
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-CHUNK = 1 << 20  # bytes that are text at a time
+CHUNK = 1 << 17  # bytes that are text at a time
 
 
 class Lines(NamedTuple):
@@ -36,13 +36,6 @@ class Lines(NamedTuple):
     numbers: Sequence[int]
     texts: list[str]
     quotes: bool  # whether there is a quote in them
-
-
-class Rows(NamedTuple):
-    """The values of some records, with the numbers of the lines on which they begin."""
-
-    numbers: Sequence[int]
-    values: list[list[str]]
 
 
 class CsvText:
@@ -67,7 +60,7 @@ class CsvText:
         self._strict = _strict(self.separator)
         csv.field_size_limit(sys.maxsize)  # no value is too long to be one
         header, self._first = _cut(first, 1)
-        self.header = [name.strip() for name in self._parsed(header).values[0]]
+        self.header = [name.strip() for name in self.parse(header)[0]]
         check_header(str(path), self.header)
 
     def _check(self, separator: str | None, encoding: str | None) -> None:
@@ -95,19 +88,18 @@ class CsvText:
             notes.append(f"Column {place} has no name in the header and was left out.")
         return notes
 
-    def rows(self) -> Iterator[Rows]:
-        """The values of all records, some at a time."""
-        for some in itertools.chain([self._first], self._records):
-            if some.texts:
-                yield self._parsed(some)
+    def records(self) -> Iterator[Lines]:
+        """The texts of all records, some at a time."""
+        return (some for some in itertools.chain([self._first], self._records) if some.texts)
 
-    def _parsed(self, some: Lines) -> Rows:
+    def parse(self, some: Lines) -> list[list[str]]:
+        """The values of some records."""
         if some.quotes:
             for number, text in zip(some.numbers, some.texts, strict=True):
                 self._refuse_odd_quotes(number, text)
         reader = csv.reader(some.texts, delimiter=self.separator, strict=True, skipinitialspace=True)
         try:
-            return Rows(some.numbers, list(reader))
+            return list(reader)
         except csv.Error as error:
             number = some.numbers[reader.line_num - 1]
             raise GossamerError(f"{self.path}, line {number}: not read as CSV ({error}); correct that line.") from None

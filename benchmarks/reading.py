@@ -1,0 +1,93 @@
+"""How long a CSV file of numbers takes to become a stream, and how much memory, as ratios taken in one run.
+
+Time is measured against numpy.loadtxt, which parses the same numbers in C, and against a bare pass of Python's csv
+module, which splits and converts nothing. Memory is what a fresh process needs at its peak on top of one that has only
+imported, against the records as they are packed: float64 for every feature, the intercept and the label.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from simulator import show
+
+from gossamer.streams import from_csv
+
+RECORDS, FEATURES, REPEATS = 200_000, 20, 3
+FEW = ["--steps", "1", "--noise", "0", "--evaluate-every", "1"]
+PEAK = """
+import resource, sys
+import scipy.sparse
+from gossamer.streams import from_csv
+import gossamer.streams.files, gossamer.records
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+from_csv(sys.argv[1], "y")
+print((peak() - before) * 1024)
+"""
+
+
+def write(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(RECORDS, FEATURES)) * 50
+    y = X[:, 0] + rng.normal(size=RECORDS) * 20 > 0
+    header = ",".join([*(f"x{k}" for k in range(FEATURES)), "y"])
+    np.savetxt(path, np.column_stack([X, y]), "%.6g", ",", header=header, comments="")
+
+
+def split(path: Path) -> None:
+    with path.open(newline="") as file:
+        for _ in csv.reader(file):
+            pass
+
+
+def best(call: Callable[[], object]) -> float:
+    taken = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def until_the_first_round(path: Path, out: Path) -> float:
+    """Seconds of a whole `gossamer run` with one round; its end, with results and a picture, is counted, too."""
+    command = [sys.executable, "-m", "gossamer", "run", "--csv", str(path), "--target", "y", *FEW, "--out", str(out)]
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "numbers.csv"
+        write(path)
+        size = path.stat().st_size
+        ours = best(lambda: from_csv(path, "y"))
+        numpys = best(lambda: np.loadtxt(path, delimiter=",", skiprows=1))
+        bare = best(lambda: split(path))
+        peak = int(subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, check=True).stdout)
+        run = until_the_first_round(path, Path(place) / "out")
+    packed = RECORDS * (FEATURES + 2) * 8
+    times = [
+        ("from_csv / numpy.loadtxt, time", f"{ours / numpys:.2f} ×", "≤ 2 ×"),
+        ("from_csv / a bare pass of csv.reader, time", f"{ours / bare:.2f} ×", ""),
+        ("from_csv", f"{ours:.2f} s", ""),
+        ("a whole run of one round, its picture included", f"{run:.2f} s", ""),
+    ]
+    memory = [
+        ("peak memory of from_csv / packed records", f"{peak / packed:.2f} ×", "≤ 3 ×"),
+        ("the file / packed records, size", f"{size / packed:.2f} ×", ""),
+    ]
+    show(f"reading {RECORDS} records of {FEATURES} numbers", (times, memory))
+
+
+if __name__ == "__main__":
+    main()
