@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from gossamer.errors import GossamerError
+from gossamer.peers.logs import log
 from gossamer.records import Batch
 from gossamer.streams.arrow import read_parquet
 from gossamer.streams.cells import cells_of, lines_of, separator_in
@@ -141,7 +142,10 @@ class Records:
 
     def _take(self, columns: Columns) -> None:
         if len(columns):
+            known = set(self.clipped)
             X, y = self._schema.encode(replace(columns, remedy=REMEDY), clipped=self.clipped)
+            for name in sorted(set(self.clipped) - known):  # once a column; how many there are is in the status
+                log.warning("values outside of their range are clipped", extra={"column": name})
             self._rows.extend(X)
             self._labels.extend(y.tolist())
 
