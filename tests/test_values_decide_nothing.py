@@ -25,7 +25,7 @@ from gossamer.datasets import images
 from gossamer.experiments.tasks import data_of
 from gossamer.records import features_of
 from gossamer.spec import Spec
-from gossamer.streams.columns import columns_of_rows
+from gossamer.streams.growing import columns_of_rows
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")

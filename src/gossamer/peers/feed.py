@@ -27,7 +27,8 @@ from gossamer.peers.logs import log
 from gossamer.records import Batch
 from gossamer.streams.arrow import read_parquet
 from gossamer.streams.cells import cells_of, lines_of, separator_in
-from gossamer.streams.columns import Columns, columns_of_rows
+from gossamer.streams.columns import Columns
+from gossamer.streams.growing import columns_of_rows
 from gossamer.streams.schema import Schema
 from gossamer.types import Array
 
@@ -138,7 +139,8 @@ class Records:
             raise GossamerError(why) from None
 
     def _take_rows(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
-        self._take(columns_of_rows(str(self._path), header, lines, rows, REMEDY, comma=self._separator != ","))
+        numbers = {name for name in self._schema.ranges if name not in self._schema.dates}
+        self._take(columns_of_rows(str(self._path), header, lines, rows, numbers, comma=self._separator != ","))
 
     def _take(self, columns: Columns) -> None:
         if len(columns):

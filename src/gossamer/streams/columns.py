@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import Argument, GossamerError, Part
-from gossamer.streams.cells import EPOCH, check_header, day, is_missing, number
+from gossamer.streams.cells import EPOCH, day, is_missing, number
 from gossamer.types import Array, Integers
 
 FIRST, LAST = "2020-01-01", "2024-12-31"  # an example of a range of dates
@@ -185,20 +185,6 @@ def text_of(value: Any, dates: bool = False) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     return str(value).strip()
-
-
-def columns_of_rows(
-    source: str, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]],
-    remedy: tuple[Part, ...] = (), comma: bool = False,
-) -> Columns:  # fmt: skip
-    """Columns of some rows of text, as they are: for those who take in a few at a time."""
-    check_header(source, header)
-    for line, row in zip(lines, rows, strict=True):
-        check_width(source, line, row, len(header))
-    columns: dict[str, Column] = {}
-    for name, cells in zip(header, zip(*rows, strict=True) if rows else [[]] * len(header), strict=True):
-        columns[name] = Words(words_of(cells).codes, words_of(cells).names, comma)
-    return Columns(source, columns, np.array(lines, dtype=np.int64), remedy=remedy)
 
 
 def check_width(source: str, line: int, row: Sequence[str], width: int) -> None:

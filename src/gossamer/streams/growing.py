@@ -7,13 +7,13 @@ after many numbers the column is `late`: it has to be read again, as words from 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import numpy as np
 
-from gossamer.streams.cells import is_missing, number
-from gossamer.streams.columns import Column, Numbers, Words
+from gossamer.streams.cells import check_header, is_missing, number
+from gossamer.streams.columns import Column, Columns, Numbers, Words, check_width
 from gossamer.types import Array
 
 Wanted = Literal["any", "labels", "words"]
@@ -97,3 +97,19 @@ class Growing:
         if self._known is not None:
             return Words(np.frombuffer(self._codes, dtype=np.int32), list(self._known), self._comma)
         return Numbers(np.frombuffer(self._values))
+
+
+def columns_of_rows(
+    source: str, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]],
+    numbers: Collection[str] = (), comma: bool = False,
+) -> Columns:  # fmt: skip
+    """Columns of a few rows of text: words, but for `numbers`, where they are such."""
+    check_header(source, header)
+    for line, row in zip(lines, rows, strict=True):
+        check_width(source, line, row, len(header))
+    columns: dict[str, Column] = {}
+    for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
+        growing = Growing("any" if name in numbers else "words", comma)
+        growing.add(cells)
+        columns[name] = growing.end()
+    return Columns(source, columns, np.array(lines, dtype=np.int64))

@@ -230,9 +230,10 @@ class Schema:
     def _absent(self, columns: Columns, name: str) -> Any:
         """Which records do not have a feature; None: all do."""
         known = self.categories.get(name, ())
-        if self.missing == "refuse" or (self.missing == "mean-of-range" and name in self.categories):
+        absent = columns.missing(name, known)
+        if absent is not None and self.missing != "category" and (self.missing == "refuse" or name in self.categories):
             columns.refuse_missing(name, known)
-        return columns.missing(name, known)
+        return absent
 
     def _scaled(self, columns: Columns, name: str, some: Any, clipped: Counter[str] | None) -> Array:
         """A column of numbers on −1 … 1, by its range; NaN where a record has none."""
