@@ -13,6 +13,7 @@ from gossamer.streams import files
 from gossamer.streams.columns import Numbers, Words
 from gossamer.streams.files import Reading, read_file
 from gossamer.streams.growing import LABELS_AT_MOST
+from gossamer.streams.numeric import plain_cells, plain_numbers
 
 NAMES = ["größe", "ward", "ill"]
 ROWS = [["1.5", "nörd", "no"], ["2.25", "a, b", "yes"], ["-3", 'he said "x"', "no"], ["4e1", "two\nlines", "yes"]]
@@ -224,3 +225,25 @@ def test_what_was_kept_of_a_file_is_not_used_once_it_has_changed(tmp_path):
     read_file(Reading(path), keep=True)
     path.write_text("x,y\n1,0\n2,1\n")
     assert len(read(path)) == 2
+
+
+ODD = ["1_0", "\u0663", "0x10", "1d5", "  3 ", "1e400", "nan", "inf", "+5", "-0", ".5", "5.", "1e-400", "1 2", "\x0b3",
+       "#3", "1j", "(1)", "True", "", "1\r2", "9" * 400, "1e5\x00", "0.1", "1.7976931348623159e308"]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", ODD, ids=range(len(ODD)))
+def test_numbers_at_once_are_those_of_cell_by_cell_or_none(cell):
+    found = plain_numbers([f"1.25,{cell},a", "2,7,b"], 3, [0, 1])
+    if found is not None:
+        np.testing.assert_array_equal(found, [[1.25, float(cell)], [2, 7]])
+    assert plain_numbers(["1,2", "3,4,5"], 2, [0]) is None
+    assert plain_cells(["1,a,x", "2,b,y"], 3, 1) == ["a", "b"]
+
+
+def test_plain_lines_may_end_with_a_carriage_return_and_empty_ones_are_none(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_bytes(b"x,y\r\n1,a\r\n\r\n2,b\r\n   \r\n3,a")
+    columns = read(path, labels="y")
+    np.testing.assert_array_equal(columns.numbers("x"), [1, 2, 3])
+    assert columns.words("y").names == ["a", "b"]
+    assert columns.lines.tolist() == [2, 4, 6]
