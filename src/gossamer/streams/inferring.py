@@ -185,7 +185,7 @@ def undeclared_of(found: Inferred, schema: Schema) -> Sentence | None:
         return None
     return Sentence(
         *_listed(what), " were read off the data, where one record can change them and no privacy budget pays for "
-        "it: declare them with ", *_listed(options), ".",
+        "it: declare them with ", *_spaced(options), ".",
     )  # fmt: skip
 
 
@@ -224,3 +224,8 @@ def _listed(parts: Sequence[Part]) -> list[Part]:
     *others, last = parts
     joined = [each for part in others for each in (part, ", ")]
     return [*joined[:-1], " and ", last] if others else [last]
+
+
+def _spaced(options: Sequence[Part]) -> list[Part]:
+    """As they are typed, one after the other, so that they can be copied."""
+    return [part for option in options for part in (" ", option)][1:]
