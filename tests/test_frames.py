@@ -96,6 +96,15 @@ def test_whole_numbers_are_classes_and_categories_by_their_digits(frame_of):
     np.testing.assert_array_equal(stream.table.labels, [0, 1, 0, 1])
 
 
+@pytest.mark.parametrize("frame_of", [of_pandas, of_polars], ids=["pandas", "polars"])
+def test_moments_of_a_time_zone_are_those_of_utc(frame_of):
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    moments = [datetime.datetime(2020, 1, 1, 2, tzinfo=zone), datetime.datetime(2020, 1, 2, 14, tzinfo=zone)]
+    frame = frame_of({"at": moments, "y": [0, 1]})
+    stream = streams.from_frame(frame, "y", 2, ranges={"at": ("2020-01-01", "2020-01-05")})
+    np.testing.assert_array_equal(stream.table.rows[:, 0], [-1, -0.25])
+
+
 def test_what_is_no_frame_gets_a_sentence(tmp_path):
     with pytest.raises(GossamerError, match=r"is a path: read a file with from_csv\(\)"):
         streams.from_frame(tmp_path / "own.csv", "y")

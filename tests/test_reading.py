@@ -59,6 +59,8 @@ def test_the_ends_of_a_name_say_what_a_file_is(tmp_path):
     lines = [json.dumps({"größe": float(row[0]), "ward": row[1], "ill": row[2]}) for row in ROWS]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     same(read(tmp_path / "own.jsonl"))
+    (tmp_path / "own.jsonl.gz").write_bytes(gzip.compress((tmp_path / "own.jsonl").read_bytes()))
+    same(read(tmp_path / "own.jsonl.gz"))
     arrow = pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     parquet = pytest.importorskip("pyarrow.parquet")
     values = {

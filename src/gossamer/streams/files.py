@@ -59,10 +59,11 @@ def _key(reading: Reading) -> tuple[Any, ...]:
 
 def _read(reading: Reading) -> Columns:
     path = reading.path
-    if path.suffix in PARQUET:
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if kind in PARQUET:
         columns = read_parquet(path, words={*reading.words, reading.labels})
     else:
-        read = _read_jsonl if path.suffix in JSONL else _read_csv
+        read = _read_jsonl if kind in JSONL else _read_csv
         late: set[str] = set()
         while isinstance(got := read(reading, {*reading.words, *late}), set):  # columns in which a word came late
             late |= got

@@ -89,9 +89,8 @@ def _column(narwhals: Any, series: Any, words: bool) -> Column:
     kind = series.dtype
     absent = series.is_null().to_numpy().astype(bool)
     if kind in (narwhals.Date, narwhals.Datetime):
-        moments = np.array([np.datetime64("NaT") if one is None else one for one in series.to_list()], "datetime64[us]")
-        days = moments.astype(np.int64) / 86_400e6
-        return Numbers(np.where(absent, np.nan, days), dates=True)
+        micro = series.dt.timestamp("us").cast(narwhals.Float64).to_numpy()
+        return Numbers(np.where(absent, np.nan, micro / 86_400e6), dates=True)
     if kind.is_numeric() and not words:
         values = np.array(series.cast(narwhals.Float64).to_numpy(), dtype=float)
         return Numbers(np.where(absent | ~np.isfinite(values), np.nan, values))
