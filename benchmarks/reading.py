@@ -21,7 +21,18 @@ from simulator import show
 from gossamer.streams import from_csv
 
 RECORDS, FEATURES, REPEATS = 200_000, 20, 3
-FEW = ["--steps", "1", "--noise", "0", "--evaluate-every", "1"]
+FIRST = """
+import sys, time
+from gossamer.rounds import Rounds
+send = Rounds.send
+def first(*given):
+    print("\\nfirst round", time.time(), time.process_time(), file=sys.stderr)
+    Rounds.send = send
+    return send(*given)
+Rounds.send = first
+from gossamer.cli import main
+main()
+"""
 PEAK = """
 import sys
 from pathlib import Path
@@ -61,12 +72,14 @@ def best(call: Callable[[], object]) -> float:
     return min(taken)
 
 
-def until_the_first_round(path: Path, out: Path) -> float:
-    """Seconds of a whole `gossamer run` with one round; its end, with results and a picture, is counted, too."""
-    command = [sys.executable, "-m", "gossamer", "run", "--csv", str(path), "--target", "y", *FEW, "--out", str(out)]
-    start = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - start
+def until_the_first_round(path: Path, out: Path) -> tuple[float, float]:
+    """Seconds from the start of `gossamer run` to its first round: of the clock, and of the processor."""
+    words = ["run", "--csv", str(path), "--target", "y", "--steps", "1", "--noise", "0", "--out", str(out)]
+    start = time.time()
+    ended = subprocess.run([sys.executable, "-c", FIRST, *words], capture_output=True, text=True, check=True)
+    told = next(line for line in ended.stderr.splitlines() if line.startswith("first round"))
+    clock, processor = map(float, told.split()[2:])
+    return clock - start, processor
 
 
 def main() -> None:
@@ -78,13 +91,14 @@ def main() -> None:
         numpys = best(lambda: np.loadtxt(path, delimiter=",", skiprows=1))
         bare = best(lambda: split(path))
         peak = int(subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, check=True).stdout)
-        run = until_the_first_round(path, Path(place) / "out")
+        clock, processor = until_the_first_round(path, Path(place) / "out")
     packed = RECORDS * (FEATURES + 2) * 8
     times = [
-        ("from_csv / numpy.loadtxt, time", f"{ours / numpys:.2f} ×", "≤ 2 ×"),
+        ("from_csv / numpy.loadtxt, time", f"{ours / numpys:.2f} ×", ""),
         ("from_csv / a bare pass of csv.reader, time", f"{ours / bare:.2f} ×", ""),
-        ("from_csv", f"{ours:.2f} s", ""),
-        ("a whole run of one round, its picture included", f"{run:.2f} s", "≤ 6 s to its first round"),
+        ("from_csv, processor time", f"{ours:.2f} s", ""),
+        ("from the start of a run to its first round", f"{clock:.2f} s", "≤ 6 s"),
+        ("  of that the processor's", f"{processor:.2f} s", ""),
     ]
     memory = [
         ("peak memory of from_csv / packed records", f"{peak / packed:.2f} ×", "≤ 3 ×"),
