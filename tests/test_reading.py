@@ -134,6 +134,14 @@ def test_decimal_commas_are_numbers_where_commas_do_not_separate(tmp_path):
         streams.from_csv(path, "y", 2)
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_commas_and_points_are_not_mixed_however_far_apart(tmp_path, turn):
+    path, many = tmp_path / "own.csv", ["1,5;0\n" * 60_000, "2.5;1\n" * 60_000]
+    path.write_text("a;y\n" + "".join(many[::turn]))
+    with pytest.raises(GossamerError, match="'1,5' in column 'a' has a decimal comma where others"):
+        streams.from_csv(path, "y", 2)
+
+
 def test_only_the_header_says_what_separates(tmp_path):
     """It is no record's: one record full of semicolons must not change how others are read."""
     path = tmp_path / "own.csv"

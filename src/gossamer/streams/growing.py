@@ -68,7 +68,7 @@ class Growing:
             values = np.fromiter(map(float, cells), dtype=float, count=len(cells))
         except ValueError:
             return self._parse_one_by_one(cells)
-        return None if np.isinf(values).any() else values
+        return None if np.isinf(values).any() or (self._commas and self._points) else values
 
     def _parse_one_by_one(self, cells: Sequence[str]) -> Array | None:
         values = np.empty(len(cells))

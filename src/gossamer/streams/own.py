@@ -62,7 +62,7 @@ def stream_of(columns: Columns, declared: Declared, dealing: Dealing, about: Map
     schema, found, left_out = schema_of(columns, declared, dealing, training)
     clipped, clipped_test = Counter[str](), Counter[str]()
     X, labels = schema.encode(columns, training, clipped)
-    owners = _owners(columns, declared.target, dealing, training)
+    owners = _owners(columns, dealing, training)
     undeclared = undeclared_of(found, schema)
     if dealing.split_by == declared.target and not undeclared:
         undeclared = label_decides(Argument("split_by", declared.target), "split by another column")
@@ -194,7 +194,7 @@ def _kept_for_test(count: int, dealing: Dealing) -> tuple[Integers | None, Integ
     return np.flatnonzero(~test), np.flatnonzero(test)
 
 
-def _owners(columns: Columns, target: str, dealing: Dealing, training: Integers | None) -> dict[str, Integers]:
+def _owners(columns: Columns, dealing: Dealing, training: Integers | None) -> dict[str, Integers]:
     """Which of the records that are learnt from are whose."""
     count = len(columns) if training is None else len(training)
     if dealing.split_by is None:
