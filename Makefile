@@ -34,6 +34,7 @@ tests: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py

@@ -112,6 +112,14 @@ def _floats(value: object, at: str = "") -> dict[str, float]:
     return {path: v for k, inner in pairs for path, v in _floats(inner, f"{at}.{k}").items()}
 
 
+def _as_scaled_before() -> str:
+    """Numbers lay on 0 … 1 in version 0.2.0, between the least and the largest: as far below is what is −1 now."""
+    rows = [line.split(",") for line in own_csv().splitlines()[1:]]
+    columns = {name: [float(row[HEADER.index(name)]) for row in rows] for name in ("age", "dose")}
+    ends = {name: (2 * min(values) - max(values), max(values)) for name, values in columns.items()}
+    return ",".join(f"{name}={low!r}:{high!r}" for name, (low, high) in ends.items())
+
+
 def commands() -> dict[str, np.ndarray]:
     """The command's own runs, budgets and studies."""
     found = {}
@@ -123,9 +131,10 @@ def commands() -> dict[str, np.ndarray]:
     )
     # Version 0.2.0 laid features out as the header has them, so that seeded noise fell on others: here both agree.
     (Path.cwd() / "sorted.csv").write_text(own_csv(sorted(HEADER)))
-    csv = ("--csv", "sorted.csv", "--target", "ill", "--split-by", "clinic", "--categorical", "ward", "--seed", "2")
+    csv = ("--csv", "sorted.csv", "--target", "ill", "--split-by", "clinic", "--categorical", "ward", "--seed", "2",
+           "--range", _as_scaled_before())  # fmt: skip
     declared = ("--csv", "own.csv", "--target", "ill", "--learners", "3", "--drop", "clinic", "--classes", "no,yes",
-                "--range", "age=0:120,dose=0:5", "--categories", "ward=a|b|c")  # fmt: skip
+                "--range", "age=-120:120,dose=-5:5", "--categories", "ward=a|b|c")  # fmt: skip
     for name, words in {
         "published": ("mushrooms", "--steps", "30"),
         "own step": ("mushrooms", "--steps", "20", "--step", "1,0.8", "--split", "by-class", "--gradient", "latest"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import time
@@ -15,10 +16,11 @@ from gossamer.streams.schema import Schema
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.config import Config, DataPlan, PartyPlan, Plan, RecordsPlan, Run
 from gossamer.peers.feed import Records, Spool
+from gossamer.peers.logs import log
 
 SCHEMA = Schema("ill", ("no", "yes"), {"age": (0.0, 100.0)}, {"ward": ("north", "south")})
 ROWS = [(20, "north", "no"), (50, "south", "yes"), (100, "north", "yes"), (0, "south", "no")]
-FEATURES = [[0.2, 1, 0, 1], [0.5, 0, 1, 1], [1.0, 1, 0, 1], [0.0, 0, 1, 1]]
+FEATURES = [[-0.6, 1, 0, 1], [0.0, 0, 1, 1], [1.0, 1, 0, 1], [-1.0, 0, 1, 1]]
 
 
 def csv(rows, header=True):
@@ -98,7 +100,6 @@ def test_standard_input_is_kept_before_it_is_used(tmp_path):
 
 
 MISTAKES = {
-    "lies outside the declared range": csv([(120, "north", "no")]),
     "none of the declared categories": csv([(20, "east", "no")]),
     "none of the declared classes": csv([(20, "north", "maybe")]),
     "is not a finite number": csv([("old", "north", "no")]),
@@ -114,6 +115,46 @@ def test_a_wrong_record_is_named(tmp_path, words):
     path.write_text(MISTAKES[words])
     with pytest.raises(gs.GossamerError, match=words):
         Records(path, "csv", SCHEMA, 1, follow=False)
+
+
+def test_what_lies_outside_is_clipped_and_counted_or_refused(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(log, "propagate", True)
+    path = tmp_path / "records.csv"
+    path.write_text(csv([(120, "north", "no"), (20, "south", "yes"), (-1, "south", "yes")]))
+    feed = Records(path, "csv", SCHEMA, 3, follow=False)
+    np.testing.assert_allclose(feed.arrivals(0).rows[:, 0], [1.0, -0.6, -1.0])
+    assert feed.clipped == {"age": 2}
+    assert [(one.getMessage(), one.column) for one in caplog.records] == [
+        ("values outside of their range are clipped", "age")
+    ]
+    with pytest.raises(gs.GossamerError, match="line 2: 120 in column 'age' lies outside the declared range 0:100"):
+        Records(path, "csv", dataclasses.replace(SCHEMA, outside="refuse"), 3, follow=False)
+
+
+def test_parties_bring_semicolons_dates_and_holes_as_declared(tmp_path):
+    path = tmp_path / "records.csv"
+    plan = RecordsPlan(
+        target="ill", classes=("no", "yes"), ranges={"day": ("2020-01-01", "2020-01-09"), "dose": (0.0, 4.0)},
+        missing="category",
+    )  # fmt: skip
+    path.write_text("day;ill;dose\n2020-01-05;yes;1,5\n2020-01-09 00:00;no;\n")
+    feed = Records(path, "csv", plan.schema(), 2, follow=True)
+    assert plan.schema().column_names == ["day", "day missing", "dose", "dose missing", "intercept"]
+    np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 0, -0.25, 0, 1], [1, 0, 0, 1, 1]])
+
+
+def test_parties_that_scale_or_fill_otherwise_are_of_another_run(tmp_path, monkeypatch):
+    def name(**changes):
+        records = RecordsPlan(target="ill", classes=("no", "yes"), ranges={"age": (0, 100)}, **changes)
+        config = Config(
+            run=Run(id="one", learners=3, steps=5), records=records, data=DataPlan(path="records.csv"),
+            party=PartyPlan(learner=0, listen="127.0.0.1:1"),
+        )  # fmt: skip
+        return Plan(config, tmp_path, gs.Network.ring(3)).run_name
+
+    named = [name(), name(missing="category"), name(outside="refuse")]
+    monkeypatch.setattr("gossamer.peers.config.SCALED_TO", (0.0, 1.0))
+    assert len({*named, name()}) == 4
 
 
 def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
@@ -304,7 +345,7 @@ def test_two_parties_that_declare_in_another_order_mean_the_same_by_their_theta(
     (tmp_path / "records.csv").write_text("weight,ward,ill,Clinic,age\n50,n,yes,a,20\n")
     for plan in plans:
         feed = Records(tmp_path / "records.csv", "csv", plan.schema, 1, follow=False)
-        np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 1, 0.2, 1, 0, 0.25, 1]])
+        np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 1, -0.6, 1, 0, -0.5, 1]])
 
 
 def test_a_file_means_the_same_to_a_party_as_to_the_simulator(tmp_path):
@@ -322,8 +363,8 @@ def test_a_quantity_is_scaled_like_a_feature(tmp_path):
     path = tmp_path / "records.csv"
     path.write_text("a,y\n5,10\n10,20\n")
     feed = Records(path, "csv", Schema("y", (), {"a": (0, 10), "y": (0, 20)}, {}, intercept=False), 2, follow=False)
-    np.testing.assert_allclose(feed.arrivals(0).rows, [[0.5], [1.0]])
-    np.testing.assert_allclose(feed.arrivals(0).labels, [0.5, 1.0])
+    np.testing.assert_allclose(feed.arrivals(0).rows, [[0.0], [1.0]])
+    np.testing.assert_allclose(feed.arrivals(0).labels, [0.0, 1.0])
 
 
 def test_an_open_quote_moves_no_other_record_when_records_are_dealt(gossamer, tmp_path):

@@ -182,8 +182,8 @@ MISTAKES = {
     "the key is not the certificate's": lambda place: shutil.copy(place / "../learner-1/key.pem", place / "key.pem"),
     "put it there": lambda place: (place / "authority.pem").unlink(),
     "put the records there": lambda place: (place / "records.csv").unlink(),
-    "lies outside the declared range": lambda place: (place / "records.csv").write_text(
-        (place / "records.csv").read_text().replace("\n0.", "\n7.", 1)
+    "is not a finite number": lambda place: (place / "records.csv").write_text(
+        (place / "records.csv").read_text().replace("\n0.", "\no.", 1)
     ),
     r"\[run\] method = .magic.: expected one of": lambda place: edit(place, "[run]\n", '[run]\nmethod = "magic"\n'),
     "has no address": lambda place: (place / "party.toml").write_text(

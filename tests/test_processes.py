@@ -57,7 +57,7 @@ def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", hos
         name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")
     }
     run = Run(id="test", learners=m, steps=steps, gradient=gradient, step=(0.5, 0.8), strict=False, **changes)
-    schema = RecordsPlan(target="y", classes=("0", "1"), ranges=dict.fromkeys(names, (0.0, 1.0)))
+    schema = RecordsPlan(target="y", classes=("0", "1"), ranges=dict.fromkeys(names, (-1.0, 1.0)))  # as they are
     configs = [
         Config(
             run=run,

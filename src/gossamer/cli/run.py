@@ -193,8 +193,9 @@ def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
 
 def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Path | None) -> None:
     """Refuse places that cannot be written, or that are read from, before any work."""
-    csv, graph = (Path(name) if name else None for name in (spec.data.csv, spec.network.graph))
-    check_apart(csv=csv, graph=graph, out=out, json=json_file, plot=plot)
+    read = (spec.data.csv, spec.data.test, spec.network.graph)
+    csv, test, graph = (Path(name) if name else None for name in read)
+    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file, plot=plot)
     for place in (json_file, out / "record.npz" if out else None):
         if place is not None:
             check_place(place)

@@ -137,7 +137,7 @@ def _content(spec: Spec) -> str:
         digest.update(digest_source(DATASETS.find(spec.data.dataset or "").read).encode())
     if ":" in (spec.model.model or ""):
         digest.update(digest_source(MODELS.find(spec.model.model or "").make).encode())
-    for path in (spec.data.csv, spec.network.graph):
+    for path in (spec.data.csv, spec.data.test, spec.network.graph):
         if path is not None and Path(path).is_file():
             digest.update(Path(path).read_bytes())
     return digest.hexdigest()
