@@ -85,7 +85,7 @@ def from_csv(
         table = schema.packed_table(X, labels)
     description = {
         "csv": Path(path).name, "target": target, "split_by": split_by, "features": schema.features,
-        "columns": schema.column_names, "names": list(owners),
+        "columns": schema.column_names, "names": list(owners), "schema": schema.described(),
     }  # fmt: skip
     # Names of classes without counts: those would be one more statistic of the data in every output.
     notes = [f"Classes of {target}: {few(schema.classes, 6)}."] if schema.classes else []

@@ -19,6 +19,8 @@ from gossamer.streams.cells import Cells, number
 from gossamer.types import Array, Integers
 
 MOST_CATEGORIES = 1000
+VERSION = 1  # of a schema's description
+SCALED_TO = (0.0, 1.0)  # where a number lies within its range, as a feature or as a target
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,30 @@ class Schema:
     @property
     def columns(self) -> int:
         return len(self.column_names)
+
+    def described(self) -> dict[str, Any]:
+        """All of it as plain JSON values, for whoever meets the model without the records."""
+        return {
+            "version": VERSION, "target": self.target, "classes": list(self.classes),
+            "ranges": {name: list(map(float, ends)) for name, ends in self.ranges.items()},
+            "categories": {name: list(listed) for name, listed in self.categories.items()},
+            "intercept": self.intercept, "inferred": sorted(self.inferred), "scaled_to": list(SCALED_TO),
+        }  # fmt: skip
+
+    @classmethod
+    def from_description(cls, described: Mapping[str, Any]) -> Schema:
+        """The schema that `described` was made from; refuses one whose numbers were scaled otherwise than here."""
+        if (described["version"], tuple(described["scaled_to"])) != (VERSION, SCALED_TO):
+            raise GossamerError(
+                f"the schema is of version {described['version']}, numbers on {described['scaled_to']}, expected "
+                f"{VERSION} and {list(SCALED_TO)}: use the version of gossamer that made it, or run again."
+            )
+        ranges = {name: (float(low), float(high)) for name, (low, high) in described["ranges"].items()}
+        categories = {name: tuple(listed) for name, listed in described["categories"].items()}
+        return cls(
+            described["target"], tuple(described["classes"]), ranges, categories, described["intercept"],
+            tuple(described["inferred"]),
+        )  # fmt: skip
 
     @property
     def bounds(self) -> FeatureBounds:

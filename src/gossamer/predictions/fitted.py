@@ -1,0 +1,283 @@
+"""A linear model that has been learned, with what its columns mean: predictions of new rows, coefficients by name.
+
+With features a, one-hot and scaled as the schema says, and a column θ_k of θ for every output, the margins are
+x_k = aᵀθ_k, and what is predicted
+
+logistic   P(second class) = 1/(1+e^−x)
+softmax    P(class k) = e^{x_k} / Σ_l e^{x_l}
+ridge      the target, scaled like a feature: turned back into its own units
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from gossamer.errors import BadValue, GossamerError
+from gossamer.predictions.encoding import Encoded, encode, slope_of, targets
+from gossamer.predictions.frames import frame_of
+from gossamer.streams.schema import Schema, few, label
+from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+KINDS = {"LogisticRegression": "logistic", "SoftmaxRegression": "softmax", "RidgeRegression": "ridge"}
+INTERCEPT = "intercept"
+Coefficients = dict[str, float]
+
+
+class Original(NamedTuple):
+    """A model on rows as they are: margins, or a quantity in its own units, are values @ weights + constant."""
+
+    names: Sequence[str]
+    weights: Array  # (names, outputs)
+    constant: Array  # (outputs,)
+
+
+class Score(NamedTuple):
+    """Predictions against targets that rows have themselves."""
+
+    value: float  # the share predicted right, or R²; NaN where it is not defined
+    simplest: float  # the same of whoever always says the most frequent class, or the mean
+    rows: int  # how many rows have a target
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """What one learner has learned, or all of them on average.
+
+    kind     "logistic", "softmax" or "ridge"
+    theta    (columns, outputs) parameters for scaled columns
+    names    what each row of θ belongs to: age, ward=a, ward=b, intercept
+    schema   what a record looks like; None where a run was given arrays: rows are then arrays of these columns
+    whose    whose parameters these are, in words
+    claim    what privacy the run claims
+    """
+
+    kind: str
+    theta: Array
+    names: Sequence[str]
+    schema: Schema | None
+    whose: str
+    claim: str
+
+    def __post_init__(self) -> None:
+        if self.theta.shape != (len(self.names), self.theta.shape[-1]) or not np.isfinite(self.theta).all():
+            raise GossamerError(
+                f"the parameters have shape {self.theta.shape}, expected {len(self.names)} rows of finite numbers: "
+                "the run is damaged or has diverged, run again."
+            )
+        if self.schema is not None and len(self.names) != self.schema.columns:
+            raise GossamerError(
+                f"the model has {len(self.names)} columns and its schema {self.schema.columns}: "
+                "use the version of gossamer that made it, or run again."
+            )
+        given = 0 if self.schema is None else len(self.schema.classes)
+        if given and not self.is_quantity and given != len(self.class_names):
+            raise GossamerError(
+                f"the model tells {len(self.class_names)} classes apart and the records have {given}: "
+                "learn a model of as many classes."
+            )
+
+    @property
+    def is_quantity(self) -> bool:
+        """Whether it predicts a number, not a class."""
+        return self.kind == "ridge"
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes as the records name them; else their numbers. Of a quantity none."""
+        if self.is_quantity:
+            return []
+        if self.schema is not None and self.schema.classes:
+            return list(self.schema.classes)
+        return [str(k) for k in range(max(2, self.theta.shape[1]))]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes as values: numbers where all their names are numbers, else their names."""
+        values = [label(name) for name in self.class_names]
+        return np.array(self.class_names if any(isinstance(one, str) for one in values) else values)
+
+    def read(self, rows: Any) -> Encoded | Array:
+        """Rows in any form that `predict` takes, as the model takes them; it also says what was clipped."""
+        if self.schema is None:
+            return self._plain_rows(rows)
+        return encode(self.schema, frame_of(rows, self.schema.features))
+
+    def _plain_rows(self, rows: Any) -> Array:
+        """Rows of a model that has columns without a meaning."""
+        columns = len(self.names)
+        wanted = f"expected a 2-D array of its {columns} columns, as the dataset or your arrays have them"
+        try:
+            X = np.asarray(rows, dtype=float)
+        except (TypeError, ValueError):
+            raise GossamerError(
+                f"the rows are a {type(rows).__name__} and the run has no schema to read them by: {wanted}; "
+                "a run on a CSV file has one."
+            ) from None
+        if X.ndim != 2 or X.shape[1] != columns:
+            raise GossamerError(f"the rows have shape {X.shape}: {wanted}.")
+        if not np.isfinite(X).all():
+            r, c = np.argwhere(~np.isfinite(X))[0]
+            raise GossamerError(f"the rows have {X[r, c]} in row {r}, column {c}: give finite numbers.")
+        return X
+
+    def margins(self, rows: Any) -> Array:
+        """(rows, outputs) aᵀθ; `rows` as for predict, or as read() has them."""
+        taken = rows if isinstance(rows, Encoded) else self.read(rows)
+        if not isinstance(taken, Encoded):
+            return np.asarray(taken @ self.theta)
+        assert self.schema is not None
+        margins, k = np.zeros((len(taken), self.theta.shape[1])), 0
+        for name, values in taken.features.items():  # in the order of θ's rows
+            listed = self.schema.categories.get(name)
+            if listed is None:
+                margins += values[:, None] * self.theta[k]
+                k += 1
+            else:
+                margins += self.theta[k : k + len(listed)][values]
+                k += len(listed)
+        return margins + self.theta[-1] if self.schema.intercept else margins
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """(rows,) classes by their names, or quantities in their own units.
+
+        rows   a file's path (CSV, .jsonl, .parquet), a pandas or polars DataFrame, a pyarrow Table, a list of dicts, a
+               dict of columns, or a 2-D array, whose columns are the schema's features in the order of their names.
+               A target and other columns may be there and are not looked at. Values outside a range are clipped to it.
+               Of a run on arrays or a ready-made dataset: a 2-D array of the same columns as were learned from.
+
+        Classes whose names are all numbers come back as numbers.
+        """
+        margins = self.margins(rows)
+        if self.is_quantity:
+            return self._in_own_units(margins[:, 0])
+        return np.asarray(self.classes[self.chosen(margins)])
+
+    def predict_proba(self, rows: Any) -> Array:
+        """(rows, classes) the probability of every class, in the order of `classes`."""
+        if self.is_quantity:
+            raise GossamerError("the model predicts a quantity, which has no probabilities: use predict.")
+        return self._probabilities(self.margins(rows))
+
+    def score(self, rows: Any) -> Score:
+        """How well it predicts rows that have a target; `rows` as for predict, or as read() has them."""
+        taken = rows if isinstance(rows, Encoded) else self.read(rows)
+        if self.schema is None or not isinstance(taken, Encoded):
+            raise GossamerError("the run has no schema, which says what the target is: compare with predict(rows).")
+        truth = targets(self.schema, taken.frame)
+        there = np.isfinite(truth)
+        margins, truth = self.margins(taken)[there], truth[there]
+        if not len(truth):
+            return Score(np.nan, np.nan, 0)
+        if not self.is_quantity:
+            counts = np.unique(truth, return_counts=True)[1]
+            right = self.chosen(margins) == truth
+            return Score(float(right.mean()), float(counts.max() / len(truth)), len(truth))
+        error = ((self._in_own_units(margins[:, 0]) - truth) ** 2).sum()
+        spread = ((truth - truth.mean()) ** 2).sum()
+        return Score(float(1 - error / spread) if spread else np.nan, 0.0, len(truth))
+
+    def coefficients(self) -> Coefficients | dict[str, Coefficients]:
+        """What each column adds, on the scale of the columns as they are, with the constant as "intercept".
+
+        Of a quantity {name: number}: what one unit of the column adds to it, in its own units. Of classes
+        {class: {name: number}}: what it adds to the class's margin; of two told apart by one margin only the second
+        class has one, the logarithm of its odds. They reproduce predictions of rows within the ranges.
+        """
+        original = self.original()
+        if INTERCEPT in original.names:
+            raise GossamerError(f"a column is called {INTERCEPT!r}, as the constant is: rename it and run again.")
+        told = [
+            dict(zip([*original.names, INTERCEPT], map(float, [*weights, constant]), strict=True))
+            for weights, constant in zip(original.weights.T, original.constant, strict=True)
+        ]
+        return told[0] if self.is_quantity else dict(zip(self.class_names[-len(told) :], told, strict=True))
+
+    def original(self) -> Original:
+        """The model for rows as they are: scaling is a line, so that it goes into the weights and the constant."""
+        if self.schema is None:
+            return Original(self.names, self.theta, np.zeros(self.theta.shape[1]))
+        weights, constant = self.theta.copy(), np.zeros(self.theta.shape[1])
+        names = list(self.names)
+        if self.schema.intercept:
+            weights, constant, names = weights[:-1], weights[-1], names[:-1]
+        for name, ends in self.schema.ranges.items():
+            if name in self.schema.features:
+                k, line = names.index(name), slope_of(ends)
+                constant = constant + line.b * weights[k]
+                weights[k] *= line.a
+        if self.is_quantity and self.schema.target in self.schema.ranges:
+            line = slope_of(self.schema.ranges[self.schema.target])
+            weights, constant = weights / line.a, (constant - line.b) / line.a
+        return Original(names, weights, constant)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model as a plain JSON file, which load_model() and `gossamer predict` read."""
+        from gossamer.predictions.files import save_model
+
+        return save_model(self, Path(path))
+
+    def to_sklearn(self) -> Pipeline:
+        """The model as a fitted scikit-learn Pipeline (extra `sklearn`)."""
+        from gossamer.predictions.scikit import pipeline_of
+
+        return pipeline_of(self)
+
+    def _in_own_units(self, scaled: Array) -> Array:
+        if self.schema is None or self.schema.target not in self.schema.ranges:
+            return scaled
+        line = slope_of(self.schema.ranges[self.schema.target])
+        return (scaled - line.b) / line.a
+
+    def _probabilities(self, margins: Array) -> Array:
+        if self.kind == "softmax":
+            return np.asarray(scipy.special.softmax(margins, axis=1))
+        return np.hstack([scipy.special.expit(-margins), scipy.special.expit(margins)])
+
+    def chosen(self, margins: Array) -> NDArray[Any]:
+        """The number of every row's class."""
+        return margins.argmax(axis=1) if self.kind == "softmax" else (margins[:, 0] > 0).astype(np.int64)
+
+
+def fitted_model(theta: Array, config: Mapping[str, Any], claim: str, learner: str | int | None = None) -> FittedModel:
+    """The model in a run's (m, n) parameters; `config` is the run record's, or has the same model and stream."""
+    said, stream = str(config["model"]), config["stream"]
+    kind = KINDS.get(said.partition("(")[0])
+    if kind is None or config.get("tensors"):
+        raise GossamerError(
+            f"the run's model is {said:.60}, and only {few(list(KINDS))} predict new rows: "
+            "take its parameters, record.theta, to the code that has the model."
+        )
+    whose, own = _parameters_of(theta, stream.get("names"), learner)
+    classes = re.search(r"\bclasses=(\d+)", said)
+    outputs = int(classes[1]) if kind == "softmax" and classes else 1
+    described, columns = stream.get("schema"), len(own) // outputs
+    schema = None if described is None else Schema.from_description(described)
+    names = [f"column {k}" for k in range(columns)] if schema is None else schema.column_names
+    return FittedModel(kind, own.reshape(columns, outputs), names, schema, whose, claim)
+
+
+def _parameters_of(theta: Array, names: Sequence[str] | None, learner: str | int | None) -> tuple[str, Array]:
+    """Whose parameters, and (n,) those; a learner by name, else by number."""
+    known = [str(k) for k in range(len(theta))] if names is None else [str(name) for name in names]
+    if learner is None:
+        whose = f"the mean of {len(theta)} learners" if len(theta) > 1 else f"learner {known[0]}"
+        return whose, theta.mean(axis=0)
+    number = str(learner)
+    if isinstance(learner, str) and learner in known:
+        k = known.index(learner)
+    elif number.isascii() and number.isdecimal() and int(number) < len(known):
+        k = int(number)
+    else:
+        raise BadValue("learner", learner, f"expected one of {few(known, 12)}, or a number up to {len(known) - 1}")
+    return f"learner {known[k]}", np.asarray(theta[k])
