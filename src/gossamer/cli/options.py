@@ -15,7 +15,10 @@ from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.fields import Setting
 from gossamer.spec.files import in_toml, read_toml
 
-CSV = ("csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
+CSV = (
+    "csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "outside", "missing",
+    "separator", "encoding", "test", "test_fraction", "per_round",
+)  # fmt: skip
 LINEAR = ("model", "l2", "clip")
 NETWORKS = ("norm", "stem", "remember", "device", "bf16")
 RELEASES = ("releases", "band")

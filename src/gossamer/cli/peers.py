@@ -22,7 +22,8 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
 
 @peers.command("init")
 @takes(
-    "csv", "target", "categories", "classes", "range", "per_round", "algorithm", "step", "strict", "gradient", "l2",
+    "csv", "target", "categories", "classes", "range", "outside", "missing", "separator", "encoding", "per_round",
+    "algorithm", "step", "strict", "gradient", "l2",
     "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "noise", "steps", "learners", "graph",
     defaults={
         "learners": 10, "per_round": 4, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",

@@ -30,7 +30,7 @@ from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE
 from gossamer.spec.rules import Learnt, clip_of
-from gossamer.streams.cells import read_cells
+from gossamer.streams.files import Reading, read_file
 
 STEPS = 1000
 
@@ -140,7 +140,10 @@ def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
         return _mushrooms(learners)
     if data.target is None:
         raise GossamerError("--csv needs --target: the column to predict.")
-    plan = RecordsPlan(target=data.target, classes=tuple(classes or ()), ranges=ranges, categories=categories)
+    plan = RecordsPlan(
+        target=data.target, classes=tuple(classes or ()), ranges=ranges, categories=categories, outside=data.outside,
+        missing=data.missing,
+    )  # fmt: skip
     if not ranges and not categories:
         raise GossamerError(
             "parties that do not see each other's records need them declared: give --range, --categories, and "
@@ -148,12 +151,18 @@ def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
         )
     if data.csv is None:
         return plan, Dealt((), [])
-    cells = read_cells(Path(data.csv))
-    plan.schema().encode(cells)  # refuses now what a learner would refuse later
-    rows = [list(row) for row in cells.rows]
-    if len(rows) < learners:
-        raise GossamerError(f"{data.csv} has {len(rows)} records for {learners} learners: use fewer learners.")
-    return plan, Dealt(cells.header, [rows[i::learners] for i in range(learners)])
+    schema = plan.schema()
+    columns = read_file(
+        Reading(Path(data.csv), None, (data.target, *categories), languages.separator_of(data.separator), data.encoding)
+    )
+    schema.encode(columns)  # refuses now what a learner would refuse later
+    if len(columns) < learners:
+        raise GossamerError(f"{data.csv} has {len(columns)} records for {learners} learners: use fewer learners.")
+    header = [schema.target, *schema.features]
+    words = [columns.words(name) for name in header]
+    texts = [np.array(one.names, dtype=object)[one.codes] for one in words]
+    rows = [list(row) for row in zip(*texts, strict=True)]
+    return plan, Dealt(header, [rows[i::learners] for i in range(learners)])
 
 
 def _mushrooms(learners: int) -> tuple[RecordsPlan, Dealt]:

@@ -14,8 +14,8 @@ from gossamer.cli.models import Found, model_at
 from gossamer.cli.output import check_place
 from gossamer.errors import BadValue, GossamerError, near
 from gossamer.files import replace_file
-from gossamer.predictions.encoding import Encoded
-from gossamer.predictions.fitted import FittedModel
+from gossamer.predictions.fitted import Encoded, FittedModel
+from gossamer.streams.own import clipped_notes
 
 PREDICTION = "prediction"
 
@@ -48,16 +48,17 @@ def predict(
             f"give record.predict an array of its {len(model.names)} columns."
         )
     check_out(out, found, {run, rows})
-    taken = model.read(rows)
+    names = [] if keep is None else [name.strip() for name in keep.split(",")]
+    taken = model.read(rows, names)
     assert isinstance(taken, Encoded)
-    table = _table(model, taken, proba, _kept(keep, taken))
+    table = _table(model, taken, proba, {name: _kept(taken, name) for name in names})
     if out is None:
         typer.echo(table, nl=False)
     else:
         replace_file(out, table.encode())
-    for sentence in (*found.notes, *_clipped(taken)):
+    for sentence in (*found.notes, *taken.columns.notes, *clipped_notes(model.schema, taken.clipped)):
         typer.echo(f"gossamer: {sentence}", err=True)
-    for sentence in (*_said_score(model, taken), *([] if out is None else [f"{len(taken)} rows: {out}"])):
+    for sentence in (*_said_score(model, taken), *([] if out is None else [f"{len(taken.X)} rows: {out}"])):
         typer.echo(sentence, err=out is None)
 
 
@@ -72,18 +73,16 @@ def check_out(out: Path | None, found: Found, inputs: set[Path]) -> None:
         raise GossamerError(f"{out} is a file of the run and would be written over: give a new name.")
 
 
-def _kept(keep: str | None, taken: Encoded) -> dict[str, list[Any]]:
-    """The columns to write as they came."""
-    kept = {}
-    for name in [] if keep is None else [one.strip() for one in keep.split(",")]:
-        if name not in taken.frame.columns:
-            known = list(taken.frame.columns)
-            raise BadValue("keep", keep, f"there is no column {name!r} in {taken.frame.source}", near(name, known))
-        kept[name] = taken.frame.columns[name].tolist()
-    return kept
+def _kept(taken: Encoded, name: str) -> list[str]:
+    """A column to be written as it came."""
+    if name not in taken.columns.columns:
+        perhaps = near(name, taken.columns.header)
+        raise BadValue("keep", name, f"{taken.columns.source} has no such column", perhaps or "leave it out")
+    words = taken.columns.words(name)
+    return [words.names[k] for k in words.codes.tolist()]
 
 
-def _table(model: FittedModel, taken: Encoded, proba: bool, kept: dict[str, list[Any]]) -> str:
+def _table(model: FittedModel, taken: Encoded, proba: bool, kept: dict[str, list[str]]) -> str:
     """The CSV file: what is kept, the prediction, and every class's probability where asked."""
     columns: dict[str, list[Any]] = {PREDICTION: _predictions(model, taken)}
     if proba:
@@ -94,9 +93,8 @@ def _table(model: FittedModel, taken: Encoded, proba: bool, kept: dict[str, list
         raise BadValue("keep", twice, "it is the name of a column that is written", "rename that column")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = kept | columns
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))  # None is written as nothing
+    writer.writerow([*kept, *columns])
+    writer.writerows(zip(*kept.values(), *columns.values(), strict=True))
     return text.getvalue()
 
 
@@ -107,17 +105,10 @@ def _predictions(model: FittedModel, taken: Encoded) -> list[Any]:
     return [model.class_names[k] for k in model.chosen(model.margins(taken))]
 
 
-def _clipped(taken: Encoded) -> list[str]:
-    if not taken.outside:
-        return []
-    told = ", ".join(f"{count} of {name!r}" for name, count in taken.outside.items())
-    return [f"{told}: values outside the range that the model knows, clipped to it as its learners' records were."]
-
-
 def _said_score(model: FittedModel, taken: Encoded) -> list[str]:
     """How good the predictions are, where the rows say it themselves."""
     assert model.schema is not None
-    if model.schema.target not in taken.frame.columns:
+    if model.schema.target not in taken.columns.columns:
         return []
     score = model.score(taken)
     if math.isnan(score.value):

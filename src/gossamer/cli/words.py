@@ -10,7 +10,7 @@ from gossamer.errors import Argument
 OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
 PYTHON_ONLY = frozenset(  # what the command has no option for
-    {"degree", "dtype", "edges", "exponent", "initial", "m", "outside", "over", "privacy", "ratio", "remember", "shape"}
+    {"degree", "dtype", "edges", "exponent", "initial", "m", "over", "privacy", "ratio", "remember", "shape"}
 )
 
 

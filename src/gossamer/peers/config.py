@@ -31,7 +31,7 @@ from gossamer.spec.fields import check_names
 from gossamer.spec.files import load_toml, toml_value
 from gossamer.spec.languages import release_schedule
 from gossamer.spec.rules import Learnt
-from gossamer.streams.schema import Schema
+from gossamer.streams.schema import SCALED_TO, Schema, range_of
 
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Some = Annotated[int, msgspec.Meta(ge=0)]
@@ -64,12 +64,19 @@ class ModelPlan(Plain, frozen=True):
 class RecordsPlan(Plain, frozen=True):
     target: str
     classes: tuple[str, ...] = ()  # none: a quantity, in its range
-    ranges: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float | str, float | str]] = {}  # text: dates
     categories: dict[str, tuple[str, ...]] = {}
     intercept: bool = True
+    outside: Literal["clip", "refuse"] = "clip"
+    missing: Literal["refuse", "mean-of-range", "category"] = "refuse"
 
     def schema(self) -> Schema:
-        return Schema(self.target, self.classes, self.ranges, self.categories, self.intercept)
+        ranges = {name: range_of(name, ends) for name, ends in self.ranges.items()}
+        return Schema(
+            self.target, self.classes, {name: ends for name, (ends, _) in ranges.items()}, self.categories,
+            self.intercept, dates=[name for name, (_, date) in ranges.items() if date], outside=self.outside,
+            missing=self.missing,
+        )  # fmt: skip
 
 
 class PartyPlan(Plain, frozen=True):
@@ -144,9 +151,9 @@ class Plan:
             )
         self.schema = config.records.schema()
         shared = {"run": run, "model": config.model, "records": config.records}
-        # with the layout: a party, or a journal, whose θ_k means something else is of another run
+        # with the layout and the scale: a party, or a journal, whose θ_k means something else is of another run
         text = json.dumps(msgspec.to_builtins(shared), sort_keys=True) + repr(
-            (self.network.edges("R"), self.network.edges("C"), self.schema.column_names)
+            (self.network.edges("R"), self.network.edges("C"), self.schema.column_names, SCALED_TO)
         )
         if ":" in run.method:  # parties that run other code under this name are of another run
             text += METHODS.find(run.method).code

@@ -11,11 +11,12 @@ and every later line is a record, or is refused, whatever it says. Otherwise one
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -23,7 +24,9 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.records import Batch
-from gossamer.streams.cells import Cells, cells_of, lines_of
+from gossamer.streams.arrow import read_parquet
+from gossamer.streams.cells import cells_of, lines_of, separator_in
+from gossamer.streams.columns import Columns, columns_of_rows
 from gossamer.streams.schema import Schema
 from gossamer.types import Array
 
@@ -43,7 +46,8 @@ class Records:
         self._names = [schema.target, *schema.features]
         self._rows: list[Array] = []
         self._labels: list[float] = []
-        self._at, self._line, self._header = 0, 0, list[str]()
+        self._at, self._line, self._header, self._separator = 0, 0, list[str](), ","
+        self.clipped = Counter[str]()  # values outside of their ranges, by column: for the owner alone
         self._partial = b""
         self._digest, self._digested = hashlib.blake2b(digest_size=16), 0
         self.poll()
@@ -83,7 +87,8 @@ class Records:
     def poll(self) -> None:
         """Take in what has come since."""
         if self._format == "parquet":
-            self._take(*_read_parquet(self._path, self._names))
+            words = {*self._schema.categories, *([self._schema.target] if self._schema.classes else [])}
+            self._take(read_parquet(self._path, words, self._names))
             return
         try:
             with self._path.open("rb") as file:
@@ -113,12 +118,14 @@ class Records:
         numbered = lines_of(text, self._line)
         self._line += 1 + text.count("\n")
         if self._format == "jsonl":
-            self._take(self._names, [k for k, _ in numbered], [self._object(k, line) for k, line in numbered])
+            self._take_rows(self._names, [k for k, _ in numbered], [self._object(k, line) for k, line in numbered])
             return
-        rows = [(k, cells_of(f"{self._path}, line {k}", line)) for k, line in numbered]
+        if not self._header and numbered:
+            self._separator = separator_in(numbered[0][1])
+        rows = [(k, cells_of(f"{self._path}, line {k}", line, self._separator)) for k, line in numbered]
         if not self._header and rows:
             self._header = rows.pop(0)[1]
-        self._take(self._header, [k for k, _ in rows], [cells for _, cells in rows])
+        self._take_rows(self._header, [k for k, _ in rows], [cells for _, cells in rows])
 
     def _object(self, k: int, line: str) -> list[str]:
         try:
@@ -129,10 +136,12 @@ class Records:
             why = f"{self._path}, line {k}: expected an object with {names} ({error!r}); correct that line."
             raise GossamerError(why) from None
 
-    def _take(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
-        cells = Cells(self._path, header, lines, rows, REMEDY)
-        if rows:
-            X, y = self._schema.encode(cells)
+    def _take_rows(self, header: Sequence[str], lines: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
+        self._take(columns_of_rows(str(self._path), header, lines, rows, REMEDY, comma=self._separator != ","))
+
+    def _take(self, columns: Columns) -> None:
+        if len(columns):
+            X, y = self._schema.encode(replace(columns, remedy=REMEDY), clipped=self.clipped)
             self._rows.extend(X)
             self._labels.extend(y.tolist())
 
@@ -202,7 +211,8 @@ def _first_line(source: BinaryIO) -> bytes:
 
 
 def _split_header(header: bytes) -> list[str]:
-    return cells_of("the header", header.decode("utf-8", "replace").rstrip("\r\n"))
+    line = header.decode("utf-8", "replace").rstrip("\r\n")
+    return cells_of("the header", line, separator_in(line))
 
 
 def _cut_unended_line(file: int) -> None:
@@ -224,29 +234,3 @@ def _to_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"{value!r} is neither a number nor a word")
     return str(value)
-
-
-def _read_parquet(path: Path, names: Sequence[str]) -> tuple[list[str], list[int], list[list[str]]]:
-    """The columns that the schema names. Others are not read: they may hold anything."""
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise GossamerError(
-            f"{path}: reading Parquet needs pyarrow; install gossamer-learning[parquet], or give a CSV or JSONL file."
-        ) from None
-    try:
-        # One file, read row by row: in a folder of files, names that hold values would decide the order.
-        with parquet.ParquetFile(path) as file:
-            missing = [name for name in names if name not in file.schema_arrow.names]
-            if missing:
-                raise GossamerError(f"{path} has no column {missing[0]!r}: add it, or change what is declared.")
-            table = file.read(columns=list(names))
-        columns = [["" if value is None else str(value) for value in table[name].to_pylist()] for name in names]
-    except GossamerError:
-        raise
-    except FileNotFoundError:
-        raise GossamerError(f"no file {path}: put the records there, or change [data] path.") from None
-    except Exception as error:  # pyarrow's errors have no common class
-        raise GossamerError(f"{path} cannot be read as Parquet ({error}).") from None
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return list(names), list(range(1, len(rows) + 1)), rows

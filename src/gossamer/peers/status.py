@@ -57,6 +57,7 @@ class Status:
             "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
+            "clipped": dict(self._feed.clipped),
         }  # fmt: skip
         self.state = state or self.state
         if self.node is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.predictions.fitted import FittedModel
-from gossamer.streams.schema import SCALED_TO, Schema
+from gossamer.streams.schema import ABSENT, SCALED_TO, Schema
 from gossamer.version import __version__
 
 FORMAT, VERSION = "gossamer model", 1
@@ -39,6 +39,7 @@ def described(model: FittedModel) -> dict[str, Any]:
         "columns": list(model.names),
         "theta": model.theta.tolist(),
         "coefficients": model.coefficients(),
+        "limits": {name: list(ends) for name, ends in model.limits().items()},
         "schema": None if model.schema is None else model.schema.described(),
     }
 
@@ -49,8 +50,17 @@ def how(model: FittedModel) -> list[str]:
     said = []
     if schema is not None:
         said += [
-            "Take a row's features: a number is first clipped to its range [low, high] in schema.ranges; a category c "
-            "of column name is 1 for the coefficient called name=c and 0 for those of the column's other categories.",
+            "Take a row's features. A number beyond its two limits is taken for the nearer one. A category c of column "
+            "name is 1 for the coefficient called name=c and 0 for those of the column's other categories.",
+        ]
+    if schema is not None and schema.dates:
+        said += [f"A date is a number, days since 1970-01-01: {', '.join(sorted(schema.dates))}."]
+    if schema is not None and schema.missing != "refuse":
+        said += ["A number that is missing is the middle of its range in schema.ranges."]
+    if schema is not None and schema.missing == "category":
+        said += [
+            f"What is missing is also a category of its own: 1 for the coefficient called name={ABSENT} of a column of "
+            f"categories, or 'name {ABSENT}' of a number, else 0.",
         ]
     said += ["x = intercept + the sum of coefficient times feature, with the numbers under coefficients."]
     said += {

@@ -10,9 +10,9 @@ ridge      the target, scaled like a feature: turned back into its own units
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,18 +20,27 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from gossamer.errors import BadValue, GossamerError
-from gossamer.predictions.encoding import Encoded, encode, slope_of, targets
-from gossamer.predictions.frames import frame_of
-from gossamer.streams.schema import Schema, few, label
+from gossamer.errors import GossamerError
+from gossamer.predictions.rows import columns_of
+from gossamer.predictions.scale import line_of, stretched
+from gossamer.streams.cells import day, number
+from gossamer.streams.columns import Columns, Numbers
+from gossamer.streams.schema import REACH, Schema, label
 from gossamer.types import Array
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-KINDS = {"LogisticRegression": "logistic", "SoftmaxRegression": "softmax", "RidgeRegression": "ridge"}
 INTERCEPT = "intercept"
 Coefficients = dict[str, float]
+
+
+class Encoded(NamedTuple):
+    """Rows as a model takes them."""
+
+    X: Array  # (rows, columns) as θ's rows are named
+    columns: Columns  # the rows as they came
+    clipped: Mapping[str, int]  # how many values of a column lay outside and were clipped; only columns that have some
 
 
 class Original(NamedTuple):
@@ -107,11 +116,18 @@ class FittedModel:
         values = [label(name) for name in self.class_names]
         return np.array(self.class_names if any(isinstance(one, str) for one in values) else values)
 
-    def read(self, rows: Any) -> Encoded | Array:
-        """Rows in any form that `predict` takes, as the model takes them; it also says what was clipped."""
+    def read(self, rows: Any, keep: Sequence[str] = ()) -> Encoded | Array:
+        """Rows in any form that `predict` takes, as the model takes them; it also says what was clipped.
+
+        What lies outside a range is clipped even where learners refused such a record: a row has to be predicted,
+        whatever it holds.
+        """
         if self.schema is None:
             return self._plain_rows(rows)
-        return encode(self.schema, frame_of(rows, self.schema.features))
+        clipped: Counter[str] = Counter()
+        columns = columns_of(rows, self.schema, keep)
+        X = replace(self.schema, outside="clip").encode_features(columns, clipped=clipped)
+        return Encoded(X, columns, clipped)
 
     def _plain_rows(self, rows: Any) -> Array:
         """Rows of a model that has columns without a meaning."""
@@ -134,19 +150,7 @@ class FittedModel:
     def margins(self, rows: Any) -> Array:
         """(rows, outputs) aᵀθ; `rows` as for predict, or as read() has them."""
         taken = rows if isinstance(rows, Encoded) else self.read(rows)
-        if not isinstance(taken, Encoded):
-            return np.asarray(taken @ self.theta)
-        assert self.schema is not None
-        margins, k = np.zeros((len(taken), self.theta.shape[1])), 0
-        for name, values in taken.features.items():  # in the order of θ's rows
-            listed = self.schema.categories.get(name)
-            if listed is None:
-                margins += values[:, None] * self.theta[k]
-                k += 1
-            else:
-                margins += self.theta[k : k + len(listed)][values]
-                k += len(listed)
-        return margins + self.theta[-1] if self.schema.intercept else margins
+        return np.asarray((taken.X if isinstance(taken, Encoded) else taken) @ self.theta)
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """(rows,) classes by their names, or quantities in their own units.
@@ -174,7 +178,7 @@ class FittedModel:
         taken = rows if isinstance(rows, Encoded) else self.read(rows)
         if self.schema is None or not isinstance(taken, Encoded):
             raise GossamerError("the run has no schema, which says what the target is: compare with predict(rows).")
-        truth = targets(self.schema, taken.frame)
+        truth = _targets(self.schema, taken.columns)
         there = np.isfinite(truth)
         margins, truth = self.margins(taken)[there], truth[there]
         if not len(truth):
@@ -185,7 +189,7 @@ class FittedModel:
             return Score(float(right.mean()), float(counts.max() / len(truth)), len(truth))
         error = ((self._in_own_units(margins[:, 0]) - truth) ** 2).sum()
         spread = ((truth - truth.mean()) ** 2).sum()
-        return Score(float(1 - error / spread) if spread else np.nan, 0.0, len(truth))
+        return Score(float(1 - error / spread) if np.ptp(truth) else np.nan, 0.0, len(truth))
 
     def coefficients(self) -> Coefficients | dict[str, Coefficients]:
         """What each column adds, on the scale of the columns as they are, with the constant as "intercept".
@@ -195,10 +199,12 @@ class FittedModel:
         class has one, the logarithm of its odds. They reproduce predictions of rows within the ranges.
         """
         original = self.original()
-        if INTERCEPT in original.names:
-            raise GossamerError(f"a column is called {INTERCEPT!r}, as the constant is: rename it and run again.")
+        names = [*original.names, INTERCEPT]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise GossamerError(f"two coefficients would be called {twice!r}: rename that column and run again.")
         told = [
-            dict(zip([*original.names, INTERCEPT], map(float, [*weights, constant]), strict=True))
+            dict(zip(names, map(float, [*weights, constant]), strict=True))
             for weights, constant in zip(original.weights.T, original.constant, strict=True)
         ]
         return told[0] if self.is_quantity else dict(zip(self.class_names[-len(told) :], told, strict=True))
@@ -211,15 +217,28 @@ class FittedModel:
         names = list(self.names)
         if self.schema.intercept:
             weights, constant, names = weights[:-1], weights[-1], names[:-1]
-        for name, ends in self.schema.ranges.items():
-            if name in self.schema.features:
-                k, line = names.index(name), slope_of(ends)
-                constant = constant + line.b * weights[k]
-                weights[k] *= line.a
+        at = 0
+        for name in self.schema.features:
+            if name in self.schema.ranges:
+                line = line_of(self.schema.ranges[name])
+                constant = constant + line.b * weights[at]
+                weights[at] *= line.a
+            at += len(self.schema.columns_of(name))
         if self.is_quantity and self.schema.target in self.schema.ranges:
-            line = slope_of(self.schema.ranges[self.schema.target])
+            line = line_of(self.schema.ranges[self.schema.target])
             weights, constant = weights / line.a, (constant - line.b) / line.a
         return Original(names, weights, constant)
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Between which two values each number is looked at: beyond them it is taken for the nearer one.
+
+        The ends of its range where that was declared; where it was read off the data, REACH times as far out.
+        """
+        schema = self.schema
+        if schema is None:
+            return {}
+        numbers = [name for name in schema.features if name in schema.ranges]
+        return {name: stretched(schema.ranges[name], REACH if name in schema.inferred else 1.0) for name in numbers}
 
     def save(self, path: str | Path) -> Path:
         """Write the model as a plain JSON file, which load_model() and `gossamer predict` read."""
@@ -236,7 +255,7 @@ class FittedModel:
     def _in_own_units(self, scaled: Array) -> Array:
         if self.schema is None or self.schema.target not in self.schema.ranges:
             return scaled
-        line = slope_of(self.schema.ranges[self.schema.target])
+        line = line_of(self.schema.ranges[self.schema.target])
         return (scaled - line.b) / line.a
 
     def _probabilities(self, margins: Array) -> Array:
@@ -249,35 +268,19 @@ class FittedModel:
         return margins.argmax(axis=1) if self.kind == "softmax" else (margins[:, 0] > 0).astype(np.int64)
 
 
-def fitted_model(theta: Array, config: Mapping[str, Any], claim: str, learner: str | int | None = None) -> FittedModel:
-    """The model in a run's (m, n) parameters; `config` is the run record's, or has the same model and stream."""
-    said, stream = str(config["model"]), config["stream"]
-    kind = KINDS.get(said.partition("(")[0])
-    if kind is None or config.get("tensors"):
-        raise GossamerError(
-            f"the run's model is {said:.60}, and only {few(list(KINDS))} predict new rows: "
-            "take its parameters, record.theta, to the code that has the model."
-        )
-    whose, own = _parameters_of(theta, stream.get("names"), learner)
-    classes = re.search(r"\bclasses=(\d+)", said)
-    outputs = int(classes[1]) if kind == "softmax" and classes else 1
-    described, columns = stream.get("schema"), len(own) // outputs
-    schema = None if described is None else Schema.from_description(described)
-    names = [f"column {k}" for k in range(columns)] if schema is None else schema.column_names
-    return FittedModel(kind, own.reshape(columns, outputs), names, schema, whose, claim)
+def _targets(schema: Schema, columns: Columns) -> Array:
+    """(rows,) what the rows say themselves: the class's place, −1 where it is an unknown one, or the quantity as it is.
 
-
-def _parameters_of(theta: Array, names: Sequence[str] | None, learner: str | int | None) -> tuple[str, Array]:
-    """Whose parameters, and (n,) those; a learner by name, else by number."""
-    known = [str(k) for k in range(len(theta))] if names is None else [str(name) for name in names]
-    if learner is None:
-        whose = f"the mean of {len(theta)} learners" if len(theta) > 1 else f"learner {known[0]}"
-        return whose, theta.mean(axis=0)
-    number = str(learner)
-    if isinstance(learner, str) and learner in known:
-        k = known.index(learner)
-    elif number.isascii() and number.isdecimal() and int(number) < len(known):
-        k = int(number)
-    else:
-        raise BadValue("learner", learner, f"expected one of {few(known, 12)}, or a number up to {len(known) - 1}")
-    return f"learner {known[k]}", np.asarray(theta[k])
+    NaN where a row has none. That is no mistake here: nobody learns from these rows.
+    """
+    column = columns.column(schema.target)
+    if not schema.classes and isinstance(column, Numbers):
+        return column.values
+    if not schema.classes:
+        words = columns.words(schema.target)
+        read = [day(one) if schema.target in schema.dates else number(one, words.comma) for one in words.names]
+        return np.array([np.nan if one is None else one for one in read])[words.codes]
+    words, absent = columns.words(schema.target), columns.missing(schema.target, schema.classes)
+    place = {label(one): float(k) for k, one in enumerate(schema.classes)}
+    said = np.array([place.get(label(one), -1.0) for one in words.names])[words.codes]
+    return said if absent is None else np.where(absent, np.nan, said)

@@ -7,14 +7,15 @@ categories, are what our schema is; the model behind them gets our θ.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossamer.errors import GossamerError
-from gossamer.predictions.encoding import slope_of
 from gossamer.predictions.fitted import FittedModel
-from gossamer.streams.schema import SCALED_TO, Schema
+from gossamer.predictions.scale import line_of
+from gossamer.streams.schema import Schema
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -30,27 +31,43 @@ def pipeline_of(model: FittedModel) -> Pipeline:
     last = ("model", _estimator(model))
     if model.schema is None:
         return pipeline([last])
-    return pipeline([("columns", _columns(model.schema)), last])
+    if model.schema.dates or model.schema.missing == "category":
+        what = "dates" if model.schema.dates else "a category for missing values"
+        raise GossamerError(f"the schema has {what}, which scikit-learn's columns do not: export the model as JSON.")
+    return pipeline([("columns", _columns(model.schema, model.limits())), last])
 
 
-def _columns(schema: Schema) -> Any:
+def _columns(schema: Schema, limits: Mapping[str, tuple[float, float]]) -> Any:
     """A transformer of features, in the order of their names, into θ's columns; fitted to ranges and categories."""
-    preprocessing, names = _sklearn("preprocessing"), np.array(schema.features, dtype=object)
+    names = np.array(schema.features, dtype=object)
     steps: list[Any] = []
     table = np.empty((2, len(names)), dtype=object)
     for k, name in enumerate(schema.features):
         if name in schema.categories:
-            step = preprocessing.OneHotEncoder(categories=[list(schema.categories[name])], sparse_output=False)
-            table[:, k] = schema.categories[name][:2]
+            step, table[:, k] = _one_hot(schema.categories[name]), schema.categories[name][:2]
         else:
-            step = preprocessing.MinMaxScaler(feature_range=SCALED_TO, clip=True)
-            table[:, k] = schema.ranges[name]
+            step, table[:, k] = _scaler(schema, name, limits[name]), limits[name]
         steps.append((f"{k} {name}".replace("__", "_"), step, [k]))
     made = _sklearn("compose").ColumnTransformer(steps).fit(table)
     made.feature_names_in_ = names  # so that a DataFrame's columns are found by name, whatever their order
     for k, (_, step, _) in enumerate(made.transformers_[: len(names)]):
         step.feature_names_in_ = names[k : k + 1]
     return made
+
+
+def _one_hot(categories: Sequence[str]) -> Any:
+    return _sklearn("preprocessing").OneHotEncoder(categories=[list(categories)], sparse_output=False)
+
+
+def _scaler(schema: Schema, name: str, limits: tuple[float, float]) -> Any:
+    """From the limits to where they lie on the scale; a missing number is the middle, where there may be one."""
+    line, (low, high) = line_of(schema.ranges[name]), limits
+    ends = (line.a * low + line.b, line.a * high + line.b)
+    scaler = _sklearn("preprocessing").MinMaxScaler(feature_range=ends, clip=True)
+    if schema.missing == "refuse":
+        return scaler
+    filler = _sklearn("impute").SimpleImputer(strategy="constant", fill_value=(low + high) / 2)
+    return _sklearn("pipeline").make_pipeline(filler, scaler)
 
 
 def _estimator(model: FittedModel) -> Any:
@@ -62,7 +79,7 @@ def _estimator(model: FittedModel) -> Any:
     if model.is_quantity:
         made = linear.Ridge()
         if model.schema is not None and model.schema.target in model.schema.ranges:
-            line = slope_of(model.schema.ranges[model.schema.target])
+            line = line_of(model.schema.ranges[model.schema.target])
             theta, constant = theta / line.a, (constant - line.b) / line.a
         made.coef_, made.intercept_ = theta[:, 0], float(constant[0])
     else:

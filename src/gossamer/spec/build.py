@@ -29,6 +29,7 @@ from gossamer.spec.languages import (
     noise_schedule,
     release_schedule,
     rounds,
+    separator_of,
     step_schedule,
 )
 from gossamer.spec.rules import (
@@ -124,6 +125,13 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
         "classes": class_names(data.classes),
         "drop": names(data.drop),
         "ranges": column_ranges(data.range),
+        "outside": data.outside,
+        "missing": data.missing,
+        "separator": separator_of(data.separator),
+        "encoding": data.encoding,
+        "test": data.test,
+        "test_fraction": data.test_fraction,
+        "seed": spec.length.seed,
         "regression": learnt.kind.quantity,
     }
 

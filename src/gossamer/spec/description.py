@@ -27,7 +27,7 @@ class Data:
     dataset: str | None = setting(
         help="Built-in data: mushrooms, mnist, cifar10 or regression; or package.module:name."
     )
-    csv: str | None = setting(help="Your own CSV file instead; needs --target.")
+    csv: str | None = setting(help="Your own file instead, CSV (or .gz of it), .parquet or .jsonl; needs --target.")
     target: str | None = setting(help="The CSV column to predict.")
     split_by: str | None = setting(
         help="A CSV column: one learner per value, in sorted order [default: records in turn]."
@@ -38,7 +38,19 @@ class Data:
     )
     classes: str | None = setting(help="What --target may hold, as classes: 0,1.")
     drop: tuple[str, ...] = setting((), help="CSV columns to leave out: a,b,c; may be repeated.")
-    range: tuple[str, ...] = setting((), help="What CSV columns may hold: age=0:120,dose=0:5.")
+    range: tuple[str, ...] = setting(
+        (), help="What CSV columns may hold: age=0:120,dose=0:5, or day=2020-01-01:2024-12-31."
+    )
+    outside: Literal["clip", "refuse"] = setting("clip", help="What becomes of numbers outside of a declared --range.")
+    missing: Literal["refuse", "mean-of-range", "category"] = setting(
+        "refuse", help="What becomes of a CSV record's missing value: the middle of its --range, or a category."
+    )
+    separator: str | None = setting(help="What separates a CSV's values: , ; | or tab [default: as in its header].")
+    encoding: str | None = setting(help="How a CSV is encoded [default: utf-8, what its mark says, or cp1252].")
+    test: str | None = setting(help="A CSV file of records that nobody learns from.")
+    test_fraction: float | None = setting(
+        help="How many of the CSV's records, drawn by --seed, nobody learns from: 0.2.", least=0, most=1
+    )
     per_round: int | None = setting(
         help="Records that arrive at each learner in a round [default: 1 of a CSV, 40 images].", least=1
     )

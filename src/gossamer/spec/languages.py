@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from gossamer.errors import BadValue, GossamerError
 from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.schedules import Decay, decay
+from gossamer.streams.cells import day
+from gossamer.streams.schema import End
 
 
 def step_schedule(text: str) -> Decay:
@@ -74,14 +76,16 @@ def names(texts: Sequence[str]) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
-def column_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """['age=0:120', 'income=0:1e6'] declares what columns may hold."""
+def column_ranges(texts: Sequence[str]) -> dict[str, tuple[End, End]]:
+    """['age=0:120', 'day=2020-01-01:2024-12-31'] declares what columns may hold; dates stay text."""
     ranges = {}
     for part in names(texts):
         name, _, ends = part.partition("=")
-        low_high = _numbers("range", part, "COLUMN=LOW:HIGH such as age=0:120", ends.split(":"))
+        form = "COLUMN=LOW:HIGH such as age=0:120"
+        words = [word.strip() for word in ends.split(":")]
+        low_high = words if all(map(day, words)) else _numbers("range", part, form, words)
         if len(low_high) != 2:
-            raise BadValue("range", part, "expected COLUMN=LOW:HIGH such as age=0:120")
+            raise BadValue("range", part, f"expected {form}")
         ranges[name.strip()] = (low_high[0], low_high[1])
     return ranges
 
@@ -97,6 +101,11 @@ def column_categories(texts: Sequence[str]) -> dict[str, list[str]]:
             raise BadValue("categories", part, f"column {name.strip()!r} is declared twice", "list all at once")
         categories[name.strip()] = listed.split("|")
     return categories
+
+
+def separator_of(text: str | None) -> str | None:
+    """';', or 'tab' for one, which is hard to type."""
+    return "\t" if text in ("tab", "\\t") else text
 
 
 def class_names(text: str | None) -> list[str] | None:

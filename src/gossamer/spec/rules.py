@@ -13,10 +13,14 @@ from gossamer.models.registry import MODELS, Kind
 from gossamer.privacy.laws import law_named
 from gossamer.records import FeatureBounds
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
-from gossamer.spec.languages import class_names, column_ranges
-from gossamer.streams.csv import classes_in
+from gossamer.spec.languages import class_names, column_categories, column_ranges, names, separator_of
+from gossamer.streams.csv import classes_in, count_classes, reading_of
+from gossamer.streams.files import Reading
 
-CSV_SETTINGS = ("target", "split_by", "categorical", "categories", "classes", "drop", "range", "per_round")
+CSV_SETTINGS = (
+    "target", "split_by", "categorical", "categories", "classes", "drop", "range", "outside", "missing", "separator",
+    "encoding", "test", "test_fraction", "per_round",
+)  # fmt: skip
 BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band")
 ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
@@ -124,12 +128,22 @@ def learnt_by(spec: Spec, dataset: Dataset | None) -> Learnt:
     return Learnt(kind, max(dataset.classes, 1))
 
 
+def reading(spec: Spec) -> Reading:
+    """How own records are read; whoever asks for the same twice gets what was read the first time."""
+    data = spec.data
+    assert data.csv is not None
+    assert data.target is not None
+    words = [*names(data.categorical), *column_categories(data.categories), *([data.split_by] if data.split_by else [])]
+    separator = separator_of(data.separator)
+    return reading_of(data.csv, data.target, words, separator, data.encoding, data.classes is not None)
+
+
 def _learnt_from_csv(spec: Spec, named: Kind | None) -> Learnt:
     target, csv = spec.data.target, spec.data.csv
     if target is None or csv is None:
         raise GossamerError(Argument("csv", csv), " needs ", Argument("target"), ": name the column to predict.")
     declared = class_names(spec.data.classes)
-    classes, numeric = classes_in(csv, target, declared)
+    classes, numeric = classes_in(reading(spec)) if declared is None else count_classes(declared)
     quantity = declared is None and (
         target in column_ranges(spec.data.range) or (numeric and classes > CLASSES_AT_MOST)
     )

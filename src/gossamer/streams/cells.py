@@ -1,126 +1,82 @@
-"""Records as text: the lines of a CSV file, and the cells of each.
-
-Every record is read from its own line alone, so that no record can take another one in.
-"""
+"""One value of a record as text: a number, a date, nothing, or a word; and the values of one line."""
 
 from __future__ import annotations
 
 import csv
+import datetime
 import math
+import re
 import string
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
-import numpy as np
-
-from gossamer.errors import Argument, GossamerError, Part
-from gossamer.types import Array
+from gossamer.errors import GossamerError
 
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
+MAY_BE_CLASSES = {"na", "n/a", "null", "none"}  # of these words, the ones that people use as a class's name, too
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+BLANK = string.whitespace.replace("\t", "")  # what an empty line may have in it: a tab may separate two values
+ISO = re.compile(r"\d{4}[-/]\d{2}[-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Some records of a file, with its header."""
-
-    path: Path
-    header: Sequence[str]
-    lines: Sequence[int]  # where in the file each record is, for errors
-    rows: Sequence[Sequence[str]]
-    remedy: tuple[Part, ...] = ()  # for any record that is not as declared; (): each mistake has its own
-
-    def __post_init__(self) -> None:
-        if len(set(self.header)) < len(self.header):
-            twice = next(name for name in self.header if self.header.count(name) > 1)
-            raise GossamerError(f"{self.path} has two columns called {twice!r}: rename one.")
-        for line, row in zip(self.lines, self.rows, strict=True):
-            if len(row) != len(self.header):
-                raise GossamerError(
-                    f"{self.path}, line {line}: {len(row)} values for {len(self.header)} columns; correct that line."
-                )
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> list[str]:
-        if name not in self.header:
-            raise GossamerError(f"{self.path} has no column {name!r}: expected one of {', '.join(self.header)}.")
-        k = self.header.index(name)
-        return [row[k] for row in self.rows]
-
-    def numbers(self, name: str) -> Array:
-        column = self.column(name)
-        values = [number(cell) for cell in column]
-        if None in values:
-            k = values.index(None)
-            raise self.mistake(
-                k, f"{column[k]!r} in column {name!r} is not a finite number",
-                "correct it, use ", Argument("categorical", [name]), " if the column holds categories, ",
-                Argument("split_by", name), " if it names the learners, or ", Argument("drop", [name]),
-            )  # fmt: skip
-        return np.array(values, dtype=float)
-
-    def refuse_missing(self, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> None:
-        """Refuse an empty cell, or one that says that it is; where 'none' is a declared name it means itself."""
-        for name in names:
-            missing = [cell.lower() in MISSING and cell not in known.get(name, ()) for cell in self.column(name)]
-            if any(missing):
-                raise self.mistake(
-                    missing.index(True), f"no value in column {name!r} ({sum(missing)} such in all)",
-                    "fill or remove these records, or leave the column out with ", Argument("drop", [name]),
-                )  # fmt: skip
-
-    def mistake(self, k: int, what: str, *remedy: Part) -> GossamerError:
-        """What is wrong with record k, and what to do about it."""
-        return GossamerError(f"{self.path}, line {self.lines[k]}: {what}; ", *(self.remedy or remedy), ".")
-
-
-def number(cell: str) -> float | None:
-    """The finite number that a cell holds, if it holds one."""
+def number(cell: str, comma: bool = False) -> float | None:
+    """The finite number that a cell holds, if it holds one; with `comma`, 1,5 is one, too."""
     try:
         value = float(cell)
     except ValueError:
-        return None
+        has_comma = comma and cell.count(",") == 1 and "." not in cell
+        return number(cell.replace(",", ".")) if has_comma else None
     return value if math.isfinite(value) else None
+
+
+def day(cell: str) -> float | None:
+    """Days since 1970-01-01 where a cell holds a date such as 2020-01-31, with or without a time."""
+    if not ISO.fullmatch(cell):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(cell.replace("/", "-"))
+    except ValueError:
+        return None
+    return (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - EPOCH) / datetime.timedelta(days=1)
+
+
+def is_missing(cell: str) -> bool:
+    return cell.lower() in MISSING
 
 
 def lines_of(text: str, before: int = 0) -> list[tuple[int, str]]:
     """The lines that are not empty, numbered from `before` + 1; a line feed ends a line, and nothing else does.
 
     An empty line is no record, whatever is declared, so that leaving it out favours none: a CSV record has a target and
-    a feature, with a comma in between, and a JSONL record has braces.
+    a feature, with a separator in between, and a JSONL record has braces.
     """
     numbered = ((k, line.removesuffix("\r")) for k, line in enumerate(text.split("\n"), before + 1))
-    return [(k, line) for k, line in numbered if line.strip(string.whitespace)]
+    return [(k, line) for k, line in numbered if line.strip(BLANK)]
 
 
-def cells_of(place: str, line: str) -> list[str]:
+def separator_in(header: str) -> str:
+    """What separates the values of a header line: what occurs most outside of quotes, a comma where nothing does more.
+
+    The header alone decides it. It is no record's, so that no record can change how others are read.
+    """
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(SEPARATORS, key=bare.count)
+
+
+def cells_of(place: str, line: str, separator: str = ",") -> list[str]:
     """The values of one line, from that line alone: a quote that is not closed takes no other record in."""
     try:
         csv.field_size_limit(sys.maxsize)  # no value is too long to be one
-        return [cell.strip() for cell in next(csv.reader([line], strict=True), [])]
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, strict=True), [])]
     except csv.Error as error:
         raise GossamerError(
             f"{place}: not read as CSV ({error}); correct that line, a record is one line with all its quotes closed."
         ) from None
 
 
-def read_cells(path: Path) -> Cells:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise GossamerError(f"no file {path}: give the path of a CSV file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise GossamerError(
-            f"{path} cannot be read as CSV ({error}): give a UTF-8 text file with a header line."
-        ) from None
-    rows = [(k, cells_of(f"{path}, line {k}", line)) for k, line in lines_of(text)]
-    if len(rows) < 2:
-        what = "is empty" if not rows else "has a header but no records"
-        raise GossamerError(f"{path} {what}: expected a header line and at least one record.")
-    header = rows[0][1]
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise GossamerError(f"{path} has the one column {header[0]!r}: its values must be separated by commas.")
-    return Cells(path, header, [line for line, _ in rows[1:]], [row for _, row in rows[1:]])
+def check_header(source: str, header: Sequence[str]) -> None:
+    named = [name for name in header if name]
+    if len(set(named)) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise GossamerError(f"{source} has two columns called {twice!r}: rename one.")

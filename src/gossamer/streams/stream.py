@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ from gossamer.arrays import dense
 from gossamer.errors import Argument, BadValue, GossamerError, Part, Sentence
 from gossamer.records import Batch, Population, Table, features_of, runs
 from gossamer.types import Integers
+
+BLOCK = 1 << 20  # numbers that are checked at a time
 
 
 class Stream(Protocol):
@@ -184,12 +187,17 @@ def checked_bounds(table: Table) -> Table:
     """The table, if every record keeps to the norms that it declares; privacy is accounted from these."""
     if table.bounds is None:
         return table
-    size = abs(features_of(table).astype(np.float64))
     slack = 1 + (table.columns + 16) * 2.0**-52  # a sum of so many numbers is rounded by no more
-    norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
-    for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
-        every = dense(norm).ravel()
-        if len(every) and not every.max() <= most * slack:
-            r = int(every.argmax())
-            raise GossamerError(f"record {r} has an {name} of {every[r]:g}, above the declared {most:g}: declare more.")
+    block = max(1, BLOCK // table.columns)
+    for start in range(0, len(table), block):
+        some = slice(start, start + block)
+        size = abs(features_of(replace(table, rows=table.rows[some], labels=table.labels[some])).astype(np.float64))
+        norms = [size.sum(axis=1), np.sqrt((size**2).sum(axis=1)), size.max(axis=1)]
+        for name, norm, most in zip(("L1 norm", "L2 norm", "largest feature"), norms, table.bounds, strict=True):
+            every = dense(norm).ravel()
+            if not every.max() <= most * slack:
+                r = int(every.argmax())
+                raise GossamerError(
+                    f"record {start + r} has an {name} of {every[r]:g}, above the declared {most:g}: declare more."
+                )
     return table
