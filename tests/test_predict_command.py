@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +207,22 @@ def test_noise_on_messages_is_in_what_a_party_hands_on_and_said(gossamer, tmp_pa
     assert "with their noise: only messages are private; the owner's own are in run/learner-0/own-model.npy" in err
     _, own, err = gossamer("predict", "run/learner-0/own-model.npy", "new.csv", "--proba")
     assert (err, sent != own) == ("", True)
+
+
+def test_the_pages_examples_run(gossamer, tmp_path):
+    """docs/own-data.md, its commands and its Python, on a file with a ward for every learner."""
+    page = (Path(__file__).parents[1] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    rows = make_rows(120, 0, "logistic")
+    named = [row | {"site": f"ward-{row['ward']}", "id": k, "name": f"n{k}"} for k, row in enumerate(rows)]
+    write_csv(tmp_path / "visits.csv", named, ["age", "dose", "site", "out"])
+    write_csv(tmp_path / "new.csv", named)
+    words = ("run", "--csv", "visits.csv", "--target", "out", "--split-by", "site", "--noise", 0, "--steps", 20)
+    assert gossamer(*words)[0] == 0
+    shown = [line.split()[1:] for line in page.splitlines() if line.startswith("    gossamer ")]
+    shown += [line.split()[1:] for line in re.findall(r"`(gossamer (?:predict|export) [^`]* [^`]*)`", page)]
+    assert len(shown) >= 3
+    for command in shown:
+        assert gossamer(*command)[0] == 0, command
+    names = {"gs": gs, "frame": rows}
+    exec(re.search(r"```python\n(.*?)```", page, flags=re.DOTALL)[1], names)
+    assert set(names["record"].coefficients()["yes"]) == {"age", "dose", "intercept"}
