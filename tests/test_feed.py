@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import time
@@ -18,7 +19,7 @@ from gossamer.peers.feed import Records, Spool
 
 SCHEMA = Schema("ill", ("no", "yes"), {"age": (0.0, 100.0)}, {"ward": ("north", "south")})
 ROWS = [(20, "north", "no"), (50, "south", "yes"), (100, "north", "yes"), (0, "south", "no")]
-FEATURES = [[0.2, 1, 0, 1], [0.5, 0, 1, 1], [1.0, 1, 0, 1], [0.0, 0, 1, 1]]
+FEATURES = [[-0.6, 1, 0, 1], [0.0, 0, 1, 1], [1.0, 1, 0, 1], [-1.0, 0, 1, 1]]
 
 
 def csv(rows, header=True):
@@ -98,7 +99,6 @@ def test_standard_input_is_kept_before_it_is_used(tmp_path):
 
 
 MISTAKES = {
-    "lies outside the declared range": csv([(120, "north", "no")]),
     "none of the declared categories": csv([(20, "east", "no")]),
     "none of the declared classes": csv([(20, "north", "maybe")]),
     "is not a finite number": csv([("old", "north", "no")]),
@@ -114,6 +114,16 @@ def test_a_wrong_record_is_named(tmp_path, words):
     path.write_text(MISTAKES[words])
     with pytest.raises(gs.GossamerError, match=words):
         Records(path, "csv", SCHEMA, 1, follow=False)
+
+
+def test_what_lies_outside_is_clipped_and_counted_or_refused(tmp_path):
+    path = tmp_path / "records.csv"
+    path.write_text(csv([(120, "north", "no"), (20, "south", "yes"), (-1, "south", "yes")]))
+    feed = Records(path, "csv", SCHEMA, 3, follow=False)
+    np.testing.assert_allclose(feed.arrivals(0).rows[:, 0], [1.0, -0.6, -1.0])
+    assert feed.clipped == {"age": 2}
+    with pytest.raises(gs.GossamerError, match="line 2: 120 in column 'age' lies outside the declared range 0:100"):
+        Records(path, "csv", dataclasses.replace(SCHEMA, outside="refuse"), 3, follow=False)
 
 
 def test_a_line_is_what_ends_with_a_line_feed(tmp_path):
@@ -304,7 +314,7 @@ def test_two_parties_that_declare_in_another_order_mean_the_same_by_their_theta(
     (tmp_path / "records.csv").write_text("weight,ward,ill,Clinic,age\n50,n,yes,a,20\n")
     for plan in plans:
         feed = Records(tmp_path / "records.csv", "csv", plan.schema, 1, follow=False)
-        np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 1, 0.2, 1, 0, 0.25, 1]])
+        np.testing.assert_array_equal(feed.arrivals(0).rows, [[0, 1, -0.6, 1, 0, -0.5, 1]])
 
 
 def test_a_file_means_the_same_to_a_party_as_to_the_simulator(tmp_path):
@@ -322,8 +332,8 @@ def test_a_quantity_is_scaled_like_a_feature(tmp_path):
     path = tmp_path / "records.csv"
     path.write_text("a,y\n5,10\n10,20\n")
     feed = Records(path, "csv", Schema("y", (), {"a": (0, 10), "y": (0, 20)}, {}, intercept=False), 2, follow=False)
-    np.testing.assert_allclose(feed.arrivals(0).rows, [[0.5], [1.0]])
-    np.testing.assert_allclose(feed.arrivals(0).labels, [0.5, 1.0])
+    np.testing.assert_allclose(feed.arrivals(0).rows, [[0.0], [1.0]])
+    np.testing.assert_allclose(feed.arrivals(0).labels, [0.0, 1.0])
 
 
 def test_an_open_quote_moves_no_other_record_when_records_are_dealt(gossamer, tmp_path):

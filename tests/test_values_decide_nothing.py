@@ -25,7 +25,7 @@ from gossamer.datasets import images
 from gossamer.experiments.tasks import data_of
 from gossamer.records import features_of
 from gossamer.spec import Spec
-from gossamer.streams.cells import Cells
+from gossamer.streams.columns import columns_of_rows
 from gossamer.streams.schema import Schema
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -64,7 +64,7 @@ def records(schema):
     header = columns_of(schema)
     rows = st.tuples(*(cells(schema, name) for name in header)).map(list)
     try:
-        schema.encode(Cells(Path("header"), header, [1], [header]))
+        schema.encode(columns_of_rows("header", header, [1], [header]))
     except GossamerError:
         return rows
     return rows | st.just(header)

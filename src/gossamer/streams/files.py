@@ -76,7 +76,11 @@ def _wanted(reading: Reading, words: Collection[str], name: str) -> Wanted:
 
 
 def _read_csv(reading: Reading, words: Collection[str]) -> Columns | set[str]:
-    text = CsvText(reading.path, reading.separator, reading.encoding)
+    with open_bytes(reading.path) as file:
+        return _read_text(reading, CsvText(reading.path, file, reading.separator, reading.encoding), words)
+
+
+def _read_text(reading: Reading, text: CsvText, words: Collection[str]) -> Columns | set[str]:
     growing = {k: Growing(_wanted(reading, words, name), text.comma) for k, name in enumerate(text.header) if name}
     width, lines = len(text.header), list[np.ndarray]()
     for some in text.rows():

@@ -72,7 +72,8 @@ def _infer_range(found: Inferred, columns: Columns, training: Integers | None, n
     if not len(every) or every.min() == every.max():
         found.constant[name] = f"{every[0]:.15g}" if len(every) else "empty"
         return
-    low, high = np.quantile(some, QUANTILES) if len(some) else (0.0, 0.0)
+    with np.errstate(over="ignore"):  # ends too far apart are refused in a sentence
+        low, high = np.quantile(some, QUANTILES) if len(some) else (0.0, 0.0)
     if not low < high:
         low, high = (some.min(), some.max()) if len(some) and some.min() < some.max() else (every.min(), every.max())
     found.ranges[name] = (float(low), float(high))
@@ -214,7 +215,8 @@ def _plain(rounded: float, end: float, outer: Any) -> float:
 
 
 def _categories_argument(name: str, names: Sequence[str]) -> Argument:
-    return Argument("categories", shlex.quote(f"{name}={'|'.join(names)}"), f"categories={{{name!r}: {list(names)!r}}}")
+    said = list(names) if len(names) <= MOST_SAID else ["A", "B", "…"]
+    return Argument("categories", shlex.quote(f"{name}={'|'.join(said)}"), f"categories={{{name!r}: {said!r}}}")
 
 
 def _listed(parts: Sequence[Part]) -> list[Part]:

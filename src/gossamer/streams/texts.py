@@ -51,10 +51,9 @@ class CsvText:
     `notes` say what was found out about it, where that is not the usual.
     """
 
-    def __init__(self, path: Path, separator: str | None = None, encoding: str | None = None) -> None:
-        self.path, self._encoding, self._odd = path, encoding, 0
+    def __init__(self, path: Path, file: BinaryIO, separator: str | None = None, encoding: str | None = None) -> None:
+        self.path, self._file, self._encoding, self._odd = path, file, encoding, 0
         self._check(separator, encoding)
-        self._file = open_bytes(path)
         self._records = self._whole(self._decoded())
         first = next(self._records, None)
         if first is None:
@@ -98,10 +97,9 @@ class CsvText:
 
     def rows(self) -> Iterator[Rows]:
         """The values of all records, some at a time."""
-        with self._file:
-            for some in itertools.chain([self._first], self._records):
-                if some.texts:
-                    yield self._parsed(some)
+        for some in itertools.chain([self._first], self._records):
+            if some.texts:
+                yield self._parsed(some)
 
     def _parsed(self, some: Lines) -> Rows:
         if some.quotes:
@@ -164,8 +162,11 @@ class CsvText:
         encoding = self._encoding or (None if mark is None else MARKS[mark])
         if encoding not in (None, "utf-8-sig"):
             wrapped = io.TextIOWrapper(self._file, encoding, newline="\n")
-            while lines := wrapped.readlines(CHUNK):
-                yield "".join(lines)
+            try:
+                while lines := wrapped.readlines(CHUNK):
+                    yield "".join(lines)
+            finally:
+                wrapped.detach()  # whoever has opened the file closes it
             return
         self._file.read(len(mark or b""))
         before = 0
