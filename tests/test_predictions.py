@@ -311,13 +311,16 @@ def test_learners_by_name(tmp_path):
     assert run.fitted("south").whose == "learner south"
 
 
-def test_classes_that_are_numbers_come_back_as_numbers(tmp_path):
-    rows = [row | {"out": int(row["out"] == "yes")} for row in make_rows(80, 0, "logistic")]
+@pytest.mark.parametrize(("classes", "kind"), [((0, 1), int), ((False, True), bool), ((0.5, 1.5), float)])
+def test_classes_that_are_numbers_or_booleans_come_back_as_such(tmp_path, classes, kind):
+    rows = [row | {"out": classes[row["out"] == "yes"]} for row in make_rows(80, 0, "logistic")]
     stream = gs.streams.from_csv(
-        write_csv(tmp_path / "rows.csv", rows), "out", 4, ranges=RANGES, categories={"ward": WARDS}, classes=("0", "1")
-    )
+        write_csv(tmp_path / "rows.csv", rows), "out", 4, ranges=RANGES, categories={"ward": WARDS},
+        classes=list(map(str, classes)),
+    )  # fmt: skip
     method = gs.ldp_gradient_tracking(step=gs.decay(0.3, 0.0), strict=False)
     run = gs.simulate(method, gs.Network.exponential(4), stream, model=gs.LogisticRegression(l2=1e-3), steps=20)
+    assert run.predict(rows).dtype == kind
     right = run.predict(rows) == np.array([row["out"] for row in rows])
     assert right.mean() > 0.7
     assert run.fitted().score(rows).value == right.mean()
@@ -399,6 +402,19 @@ def test_a_scikit_learn_pipeline_says_the_same(runs, kind):
         with pytest.warns(UserWarning, match="does not have valid feature names"):
             np.testing.assert_allclose(model.predict_proba(table), run.predict_proba(rows), rtol=1e-9)
         assert model.classes_.tolist() == list(TARGETS[kind][0])
+
+
+def test_a_scikit_learn_pipeline_fills_what_is_missing(tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra `sklearn`")
+    rows = [{"age": row["age"], "dose": row["dose"], "out": row["out"]} for row in make_rows(80, 0, "logistic")]
+    path = write_csv(tmp_path / "rows.csv", rows)
+    stream = gs.streams.from_csv(path, "out", 4, ranges=RANGES, classes=("no", "yes"), missing="mean-of-range")
+    method = gs.ldp_gradient_tracking(step=gs.decay(0.3, 0.0), strict=False)
+    run = gs.simulate(method, gs.Network.exponential(4), stream, model=gs.LogisticRegression(l2=1e-3), steps=20)
+    table = np.array([[30.0, np.nan], [np.nan, 1.0], [500.0, 2.0]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_allclose(run.to_sklearn().predict_proba(table), run.predict_proba(table), rtol=1e-9)
+    np.testing.assert_allclose(run.predict_proba(table)[:2], run.predict_proba([[30, 2.5], [55, 1]]), rtol=1e-9)
 
 
 def test_a_scikit_learn_pipeline_finds_columns_by_name(record):

@@ -112,7 +112,9 @@ class FittedModel:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The classes as values: numbers where all their names are numbers, else their names."""
+        """The classes as values: numbers where all names are numbers, booleans of True and False, else the names."""
+        if set(self.class_names) == {"True", "False"}:
+            return np.array([name == "True" for name in self.class_names])
         values = [label(name) for name in self.class_names]
         return np.array(self.class_names if any(isinstance(one, str) for one in values) else values)
 
@@ -160,7 +162,7 @@ class FittedModel:
                A target and other columns may be there and are not looked at. Values outside a range are clipped to it.
                Of a run on arrays or a ready-made dataset: a 2-D array of the same columns as were learned from.
 
-        Classes whose names are all numbers come back as numbers.
+        Classes whose names are all numbers come back as numbers, and True and False as booleans.
         """
         margins = self.margins(rows)
         if self.is_quantity:

@@ -51,7 +51,8 @@ def _columns(schema: Schema, limits: Mapping[str, tuple[float, float]]) -> Any:
     made = _sklearn("compose").ColumnTransformer(steps).fit(table)
     made.feature_names_in_ = names  # so that a DataFrame's columns are found by name, whatever their order
     for k, (_, step, _) in enumerate(made.transformers_[: len(names)]):
-        step.feature_names_in_ = names[k : k + 1]
+        first = step.steps[0][1] if hasattr(step, "steps") else step
+        first.feature_names_in_ = names[k : k + 1]
     return made
 
 
@@ -66,8 +67,8 @@ def _scaler(schema: Schema, name: str, limits: tuple[float, float]) -> Any:
     scaler = _sklearn("preprocessing").MinMaxScaler(feature_range=ends, clip=True)
     if schema.missing == "refuse":
         return scaler
-    filler = _sklearn("impute").SimpleImputer(strategy="constant", fill_value=(low + high) / 2)
-    return _sklearn("pipeline").make_pipeline(filler, scaler)
+    middle = _sklearn("impute").SimpleImputer(strategy="constant", fill_value=sum(ends) / 2)
+    return _sklearn("pipeline").make_pipeline(scaler, middle)
 
 
 def _estimator(model: FittedModel) -> Any:
