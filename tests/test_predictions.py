@@ -425,6 +425,22 @@ def test_a_scikit_learn_pipeline_finds_columns_by_name(record):
     np.testing.assert_allclose(record.to_sklearn().predict_proba(frame), record.predict_proba(rows), rtol=1e-9)
 
 
+def test_a_scikit_learn_pipeline_takes_categories_as_a_frame_has_them(tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra `sklearn`")
+    frames = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    rows = [
+        {"age": row["age"], "code": (2, 1, 10)["abc".index(row["ward"])], "old": row["age"] > 55, "out": row["out"]}
+        for row in make_rows(80, 0, "logistic")
+    ]
+    frame = frames.DataFrame(rows)
+    stream = gs.streams.from_frame(frame, "out", 4, categories={"code": ["10", "2", "1"]}, categorical=["old"])
+    method = gs.ldp_gradient_tracking(step=gs.decay(0.3, 0.0), strict=False)
+    run = gs.simulate(method, gs.Network.exponential(4), stream, model=gs.LogisticRegression(l2=1e-3), steps=20)
+    assert [c for c in run.coefficients()["yes"] if "code" in c] == ["code=10", "code=2", "code=1"]
+    np.testing.assert_allclose(run.to_sklearn().predict_proba(frame), run.predict_proba(rows), rtol=1e-9)
+
+
 def test_without_scikit_learn_a_sentence_says_what_to_install(record, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sklearn.pipeline", None)
     with pytest.raises(gs.GossamerError, match=r"install gossamer-learning\[sklearn\]"):

@@ -113,10 +113,7 @@ class FittedModel:
     @property
     def classes(self) -> NDArray[Any]:
         """The classes as values: numbers where all names are numbers, booleans of True and False, else the names."""
-        if set(self.class_names) == {"True", "False"}:
-            return np.array([name == "True" for name in self.class_names])
-        values = [label(name) for name in self.class_names]
-        return np.array(self.class_names if any(isinstance(one, str) for one in values) else values)
+        return values_of(self.class_names)
 
     def read(self, rows: Any, keep: Sequence[str] = ()) -> Encoded | Array:
         """Rows in any form that `predict` takes, as the model takes them; it also says what was clipped.
@@ -268,6 +265,14 @@ class FittedModel:
     def chosen(self, margins: Array) -> NDArray[Any]:
         """The number of every row's class."""
         return margins.argmax(axis=1) if self.kind == "softmax" else (margins[:, 0] > 0).astype(np.int64)
+
+
+def values_of(names: Sequence[str]) -> NDArray[Any]:
+    """Names as what they name: numbers where all are, booleans of True and False, else the names themselves."""
+    if set(names) == {"True", "False"}:
+        return np.array([name == "True" for name in names])
+    values = [label(name) for name in names]
+    return np.array(list(names) if any(isinstance(one, str) for one in values) else values)
 
 
 def _targets(schema: Schema, columns: Columns) -> Array:

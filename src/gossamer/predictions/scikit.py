@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.errors import GossamerError
-from gossamer.predictions.fitted import FittedModel
+from gossamer.predictions.fitted import FittedModel, values_of
 from gossamer.predictions.scale import line_of
 from gossamer.streams.schema import Schema
 
@@ -44,7 +45,8 @@ def _columns(schema: Schema, limits: Mapping[str, tuple[float, float]]) -> Any:
     table = np.empty((2, len(names)), dtype=object)
     for k, name in enumerate(schema.features):
         if name in schema.categories:
-            step, table[:, k] = _one_hot(schema.categories[name]), schema.categories[name][:2]
+            values = _sorted(schema.categories[name])[0]
+            step, table[:, k] = _one_hot(values), values[:2]
         else:
             step, table[:, k] = _scaler(schema, name, limits[name]), limits[name]
         steps.append((f"{k} {name}".replace("__", "_"), step, [k]))
@@ -53,11 +55,29 @@ def _columns(schema: Schema, limits: Mapping[str, tuple[float, float]]) -> Any:
     for k, (_, step, _) in enumerate(made.transformers_[: len(names)]):
         first = step.steps[0][1] if hasattr(step, "steps") else step
         first.feature_names_in_ = names[k : k + 1]
+        if names[k] in schema.categories:
+            first.categories_ = [_sorted(schema.categories[names[k]])[0]]  # numbers as such, not as objects
     return made
 
 
-def _one_hot(categories: Sequence[str]) -> Any:
-    return _sklearn("preprocessing").OneHotEncoder(categories=[list(categories)], sparse_output=False)
+def _sorted(categories: Sequence[str]) -> tuple[NDArray[Any], list[int]]:
+    """Categories as a DataFrame holds them, and their places: scikit-learn wants numbers in order."""
+    values = values_of(categories)
+    order = np.argsort(values) if values.dtype.kind in "if" else np.arange(len(values))
+    return values[order], order.tolist()
+
+
+def _one_hot(values: NDArray[Any]) -> Any:
+    return _sklearn("preprocessing").OneHotEncoder(categories=[values.tolist()], sparse_output=False)
+
+
+def _rows(schema: Schema) -> list[int]:
+    """Which row of θ each column behind the transformer has."""
+    rows, at = list[int](), 0
+    for name in schema.features:
+        rows += [at + k for k in (_sorted(schema.categories[name])[1] if name in schema.categories else [0])]
+        at += len(schema.columns_of(name))
+    return rows
 
 
 def _scaler(schema: Schema, name: str, limits: tuple[float, float]) -> Any:
@@ -75,8 +95,9 @@ def _estimator(model: FittedModel) -> Any:
     """The linear model behind the transformer, with θ as its coefficients."""
     linear = _sklearn("linear_model")
     theta, constant = model.theta, np.zeros(model.theta.shape[1])
-    if model.schema is not None and model.schema.intercept:
-        theta, constant = theta[:-1], theta[-1]
+    if model.schema is not None:
+        constant = theta[-1] if model.schema.intercept else constant
+        theta = theta[_rows(model.schema)]
     if model.is_quantity:
         made = linear.Ridge()
         if model.schema is not None and model.schema.target in model.schema.ranges:
