@@ -226,7 +226,7 @@ def test_a_declared_target_says_its_range_and_one_read_off_the_data_does_not(tmp
     def half(**declared):
         return gs.streams.from_csv(path, "y", 2, regression=True, ranges=declared).table.half_range
 
-    assert half(a=(0, 10), y=(0, 20)) == 0.5
+    assert half(a=(0, 10), y=(0, 20)) == 1.0
     assert half(a=(0, 10)) == 0.0
     assert regression().table.half_range == 0.5
 

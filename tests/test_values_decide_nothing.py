@@ -39,6 +39,7 @@ SCHEMAS = {
     "a quantity, and a header that is a record": Schema("1", (), {"0": (0, 3), "1": (0, 1)}, {}),
     "names that are values": Schema("t", ("t", "u"), {}, {"a": ("a", "b"), "b": ("b", "c", "none", "nan", "?")}),
     "numbers, words and classes": Schema("ill", ("no", "yes"), {"age": (0, 100)}, {"ward": ("north", "south")}),
+    "what is missing": Schema("y", ("0", "1"), {"a": (-1, 1)}, {"w": ("u", "v", "na")}, missing="category"),
 }
 NOTES = st.text('ab",; \t\r\x00\x1c\u2028\u0663', max_size=4) | st.just(
     "note"
@@ -51,12 +52,14 @@ def columns_of(schema):
 
 def cells(schema, name):
     """Values that are declared, as people write them."""
+    absent = ["", "NA", "?", "null"] if schema.missing == "category" else []
     if name in schema.categories:
-        return st.sampled_from(schema.categories[name])
+        return st.sampled_from([*schema.categories[name], *absent])
     if name == schema.target and schema.classes:
         return st.sampled_from([*schema.classes, *(f"{one}.0" for one in schema.classes if one.isdigit())])
     low, high = schema.ranges[name]
-    ends = st.sampled_from([f"{low}", f"{high}", "0", "-0", "1e0", "+1", "1", "0_1", "\u0661", "1e-400"])
+    odd = ["0", "-0", "1e0", "+1", "1", "0_1", "\u0661", "1e-400", "-1e308", *absent]
+    ends = st.sampled_from([f"{low}", f"{high}", *odd])
     return ends | st.floats(low, high).map(repr)
 
 
@@ -86,7 +89,7 @@ def text_of(rows, header=None):
 
 
 def quote(cell):
-    return '"' + cell.replace('"', '""') + '"' if set(cell) & set('",\r') else cell
+    return '"' + cell.replace('"', '""') + '"' if set(cell) & set('",\r\n') else cell
 
 
 def differences(one, other, rounds):
@@ -189,13 +192,15 @@ def test_a_csv_stream_gives_every_record_its_learner_and_round_whatever_it_holds
     learners = min(learners, len(rows))
     declared = {"ranges": schema.ranges, "categories": schema.categories, "drop": ["note"], "per_round": per_round}
     declared |= {"classes": schema.classes} if schema.classes else {"regression": True}
+    declared["missing"] = schema.missing
     names = [*columns_of(schema), "note", "who"]
     made = []
     with tempfile.TemporaryDirectory() as folder:
         for each in (rows, others):
             path = Path(folder) / "own.csv"
-            whose = [[*row, f"{i % learners}"] for i, row in enumerate(each)]
-            path.write_bytes(text_of(whose if split_by else each, names if split_by else names[:-1]))
+            noted = [[*row[:-1], row[-1].replace(";", "\n")] for row in each]  # a quoted value may have several lines
+            whose = [[*row, f"{i % learners}"] for i, row in enumerate(noted)]
+            path.write_bytes(text_of(whose if split_by else noted, names if split_by else names[:-1]))
             made.append(streams.from_csv(path, schema.target, learners, split_by=split_by, **declared))
     same_streams(*made, {(k // learners // per_round, k % learners)})
     for stream in made:
