@@ -261,14 +261,12 @@ def test_hosts_that_look_like_learners_and_chains_of_certificates_open_no_door()
     assert who.trusted.count(b"BEGIN CERTIFICATE") == 2
 
 
-def test_learners_run_on_a_transport_of_ones_own(tmp_path):
-    """Four learners' processes in one event loop, by hand: the simulator's numbers."""
-    m, steps, kind, here = 4, 40, contributed(), {}
-    network = gs.Network.exponential(m)
-    make(tmp_path / "run", steps, network, m=m)
+def run_by_hand(folder, m):
+    """All learners of a folder to their end, in one event loop."""
+    kind, here = contributed(), {}
 
     async def work():
-        plans = [read_config(tmp_path / "run" / f"learner-{i}") for i in range(m)]
+        plans = [read_config(folder / f"learner-{i}") for i in range(m)]
         learners = [LearnerProcess(plan, connect=lambda wiring: kind(here, wiring)) for plan in plans]
         try:
             return await asyncio.wait_for(asyncio.gather(*(learner.run() for learner in learners)), 60)
@@ -277,6 +275,14 @@ def test_learners_run_on_a_transport_of_ones_own(tmp_path):
                 learner.journal.close()
 
     assert asyncio.run(work()) == [0] * m
+
+
+def test_learners_run_on_a_transport_of_ones_own(tmp_path):
+    """Four learners' processes in one event loop, by hand: the simulator's numbers."""
+    m, steps = 4, 40
+    network = gs.Network.exponential(m)
+    make(tmp_path / "run", steps, network, m=m)
+    run_by_hand(tmp_path / "run", m)
     collected = collect_outcomes(tmp_path / "run")
     assert collected.t == steps
     np.testing.assert_allclose(collected.theta, simulated(steps, network, m), rtol=0, atol=1e-12)

@@ -24,6 +24,10 @@ from gossamer.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+    from sklearn.pipeline import Pipeline
+
+    from gossamer.predictions.fitted import Coefficients, FittedModel
 
 FORMAT = 1
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
@@ -249,6 +253,39 @@ class Record:
         if path is not None:
             figure.savefig(path)
         return figure
+
+    def fitted(self, learner: str | int | None = None) -> FittedModel:
+        """The model that was learned: the mean of all learners' θ, or one learner's, by name or number.
+
+        Only linear models can be used so. Where the run had a CSV file, the model knows its columns and classes.
+        """
+        from gossamer.predictions import fitted_model  # only now: most records are not used for it
+
+        return fitted_model(self.theta, self.config, self.claim, learner)
+
+    def predict(self, rows: Any, *, learner: str | int | None = None) -> NDArray[Any]:
+        """(rows,) the class of every new row by its name, or its quantity in its own units.
+
+        `rows` is a file's path, a DataFrame, a list of dicts, a dict of columns or a 2-D array, as FittedModel.predict
+        says. By the mean of all learners' θ, or by one learner's.
+        """
+        return self.fitted(learner).predict(rows)
+
+    def predict_proba(self, rows: Any, *, learner: str | int | None = None) -> Array:
+        """(rows, classes) every class's probability, in the order of record.fitted().classes."""
+        return self.fitted(learner).predict_proba(rows)
+
+    def coefficients(self, *, learner: str | int | None = None) -> Coefficients | dict[str, Coefficients]:
+        """Coefficients by name on the scale of the columns as they are, of classes {class: {name: number}}."""
+        return self.fitted(learner).coefficients()
+
+    def export(self, path: str | Path, *, learner: str | int | None = None) -> Path:
+        """Write the model as a plain JSON file, which `gossamer predict` and gossamer.predictions.load_model read."""
+        return self.fitted(learner).save(path)
+
+    def to_sklearn(self, *, learner: str | int | None = None) -> Pipeline:
+        """The model as a fitted scikit-learn Pipeline, which takes columns as they are (extra `sklearn`)."""
+        return self.fitted(learner).to_sklearn()
 
     def __repr__(self) -> str:
         last = self.history[-1]

@@ -20,6 +20,9 @@ from gossamer.version import __version__
 
 COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its own help
     "run": "Train one model across learners that only talk to their neighbours, with noise on all they send.",
+    "predict": "Predict new rows with the model that a run has left.",
+    "export": "Write the model that a run has left as a plain JSON file: schema, coefficients, and how to predict in "
+    "words.",
     "graph": "Check a network against Assumption 1 and show how well it mixes.",
     "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
     "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",

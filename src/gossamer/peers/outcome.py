@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +17,13 @@ from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
+from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, read_outcome
 from gossamer.peers.party import Party
 from gossamer.peers.status import Status
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.boundary import budgets
 from gossamer.run_record import LEARNER, Record, mean_row
-from gossamer.types import Array
 from gossamer.version import __version__
-
-OUTCOME = "outcome.npz"
-OWN = "the learner's own parameters"
-SENT = "the parameters as last sent, with their noise: only messages are private"
-
-
-About = dict[str, Any]  # learner, round, run, theta (which parameters these are), claim, epsilon, late, columns
-
-
-class Outcome(NamedTuple):
-    theta: Array  # (1, n)
-    about: About
 
 
 def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved, status: Status) -> None:
@@ -50,25 +37,14 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     about = {
         "learner": plan.learner, "round": party.round, "run": plan.run_name, "theta": what,
         "claim": boundary.claim, "epsilon": status.budget(), "late": status.journal.late(),
-        "columns": plan.schema.column_names,
+        "columns": plan.schema.column_names, "schema": plan.schema.described(), "model": str(plan.model()),
     }  # fmt: skip
     buffer = io.BytesIO()
     np.savez(buffer, theta=theta, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8))
     replace_file(plan.folder / OUTCOME, buffer.getvalue())
     own = io.BytesIO()
     np.save(own, party.state.theta)
-    replace_file(plan.folder / "own-model.npy", own.getvalue())
-
-
-def read_outcome(place: Path) -> Outcome | None:
-    """The outcome in a party's folder; None where its learner has not ended."""
-    try:
-        with np.load(place / OUTCOME, allow_pickle=False) as stored:
-            return Outcome(stored["theta"], json.loads(stored["about"].tobytes()))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise GossamerError(f"{place / OUTCOME} cannot be read ({error}): let the learner end again.") from None
+    replace_file(plan.folder / OWN_MODEL, own.getvalue())
 
 
 def collect_outcomes(folder: Path) -> Record:
@@ -125,7 +101,7 @@ def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
     return {
         "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
         "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
-        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns")},
+        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns"), "schema": abouts[0].get("schema")},
         "model": str(model), "score": model.score, "run": plan.run_name,
         "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
     }  # fmt: skip

@@ -29,7 +29,8 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
-from gossamer.peers.outcome import OUTCOME, write_outcome
+from gossamer.peers.outcome import write_outcome
+from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring

@@ -109,10 +109,11 @@ class Schema:
     @cached_property
     def column_names(self) -> list[str]:
         """What every column of the features is called, and with it every θ_k: age, ward=a, ward=b, intercept."""
-        named = [column for name in self.features for column in self._columns_of(name)]
+        named = [column for name in self.features for column in self.columns_of(name)]
         return named + ["intercept"] * self.intercept
 
-    def _columns_of(self, name: str) -> list[str]:
+    def columns_of(self, name: str) -> list[str]:
+        """The columns that a feature becomes."""
         if name in self.categories:
             return [f"{name}={one}" for one in self.listed(name)]
         return [name] + [f"{name} missing"] * (self.missing == "category")
