@@ -5,15 +5,15 @@ A command's module is imported when that command is called: `gossamer --help` is
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
+from gossamer.cli import interrupt
 from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
@@ -41,7 +41,7 @@ class CommandToImport(TyperCommand):
 
 def imported_command(name: str) -> Any:
     """The command itself, as the parser knows it; its module has it by its name, as a function or a typer.Typer."""
-    command = getattr(importlib.import_module(f"gossamer.cli.{MODULES.get(name, name)}"), name)
+    command = getattr(interrupt.import_command(f"gossamer.cli.{MODULES.get(name, name)}"), name)
     alone = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
         alone.add_typer(command, name=name, no_args_is_help=True)
@@ -83,12 +83,13 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("Stopped before anything was run.", err=True)
-        sys.exit(130)
+        _stop()
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        if interrupt.was_asked():  # a library has made this of it
+            _stop()
         if type(error).__name__ == "NoArgsIsHelpError":  # typer's errors; their classes are not public
             typer.echo(error.format_message())  # type: ignore[attr-defined]
             sys.exit(2)
@@ -97,6 +98,11 @@ def main() -> None:
             raise
         typer.echo(f"gossamer: {sentence}", err=True)
         sys.exit(2)
+
+
+def _stop() -> NoReturn:
+    typer.echo(interrupt.SAID, err=True)
+    sys.exit(interrupt.CODE)
 
 
 def sentence_of(error: Exception) -> str | None:
