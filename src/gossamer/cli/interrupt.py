@@ -9,6 +9,7 @@ Only what Python has mostly loaded already is imported here: this module must be
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -57,10 +58,8 @@ def leave() -> None:
     """The command is done: write out what it said; from now on ctrl-C ends what is left of the process in silence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError, ValueError):  # whoever read it has left
             stream.flush()
-        except (OSError, ValueError):  # whoever read it has left
-            pass
     signal.signal(signal.SIGINT, lambda *_: os._exit(CODE))
 
 
