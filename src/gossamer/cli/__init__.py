@@ -5,7 +5,7 @@ from gossamer.cli import interrupt
 
 def main() -> None:
     """The command, in a process of its own: from here on ctrl-C ends it quietly."""
-    interrupt.end_on_ctrl_c()
+    interrupt.start()
     from gossamer.cli.commands import main as run_command
 
     try:

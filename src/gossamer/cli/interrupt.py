@@ -9,6 +9,7 @@ Only what Python has mostly loaded already is imported here: this module must be
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import os
@@ -17,24 +18,32 @@ import sys
 
 TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 CODE = 130  # as a shell says it: 128 + SIGINT
 SAID = "gossamer: stopped."
 
+_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in the background of a script: it stays so
 _asked: list[int] = []  # the signals that came
 _usual = sys.unraisablehook
 
 
+def start() -> None:
+    """Take ctrl-C in hand; when Python itself ends, and nothing is left that could last, it is ignored."""
+    end_on_ctrl_c()
+    sys.unraisablehook = _try_again
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first one is called last
+
+
 def end_on_ctrl_c() -> None:
     """From now on ctrl-C ends the process at once."""
-    signal.signal(signal.SIGINT, _end)
-    sys.unraisablehook = _try_again
+    _handle(_end)
 
 
 def raise_on_ctrl_c() -> None:
     """From now on ctrl-C raises KeyboardInterrupt."""
-    signal.signal(signal.SIGINT, _raise)
+    _handle(_raise)
 
 
 def was_asked() -> bool:
@@ -60,7 +69,12 @@ def leave() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # whoever read it has left
             stream.flush()
-    signal.signal(signal.SIGINT, lambda *_: os._exit(CODE))
+    _handle(lambda *_: os._exit(CODE))
+
+
+def _handle(handler: Callable[..., object]) -> None:
+    if not _ignored:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _end(*_: Any) -> NoReturn:
