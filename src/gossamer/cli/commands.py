@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from gossamer.cli import interrupt
-from gossamer.cli.words import in_command
+from gossamer.cli.words import in_command, in_option
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
@@ -114,9 +114,18 @@ def sentence_of(error: Exception) -> str | None:
     if isinstance(error, OSError):  # such as a full disk behind standard output
         return f"{error.filename or 'output'} cannot be written ({error.strerror})."
     if hasattr(error, "format_message"):  # an option or a command that there is not
-        says = error.format_message().replace("Value error, ", "").rstrip(".")
-        return f"{says}; see {_called()} --help."
+        flags = _flags_of(error)
+        says = str(getattr(error, "message", "")) if flags else error.format_message()
+        says = says.replace("Value error, ", "").rstrip(".")
+        return f"{in_option(says, flags, sys.argv) if flags else says}; see {_called()} --help."
     return None
+
+
+def _flags_of(error: Exception) -> list[str]:
+    """The flags of the option whose value the parser has refused; none where it is about something else."""
+    opts = getattr(getattr(error, "param", None), "opts", [])
+    refused = type(error).__name__ == "BadParameter"
+    return [flag for flag in opts if flag.startswith("--")] if refused else []
 
 
 def _called() -> str:

@@ -40,6 +40,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
         "step": "Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what all parties know.",
         "gradient": "Over all records so far, or the newest only [default: history].",
         "law": "Laplace noise (pure ε) or Gaussian (ε at --delta).",
+        "learners": "How many parties.",
         "where": "Noise on messages, or on the gradient over a party's records.",
     },
     flags={"algorithm": ["--algorithm", "--method"], "noise": ["--noise", "--simulated"]},

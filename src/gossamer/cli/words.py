@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gossamer.errors import Argument
@@ -34,3 +35,27 @@ def _typed(value: Any) -> str:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ",".join(map(_typed, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+REQUIREMENTS = {  # how the parser of options says it, and how this command does
+    r".*(?:greater than or equal to |range x>=)(\S+?)\.?": r"expected \1 or more",
+    r".*(?:less than or equal to |range x<=)(\S+?)\.?": r"expected \1 or less",
+    r".*range (\S+?)<=x<=(\S+?)\.?": r"expected \1 to \2",
+    r".*valid int.*": "expected a whole number",
+    r".*valid (?:number|float).*": "expected a number",
+    r".*is not one of (.*?)\.?": r"expected one of \1",
+}
+
+
+def in_option(says: str, flags: Sequence[str], typed: Sequence[str]) -> str:
+    """What the parser says of an option's value, as `--band 0: expected 1 or more`; `typed` is the command line."""
+    given = max(flags, key=len)
+    for word, after in zip(typed, [*typed[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            given = f"{flag} {value if equals else after}"
+    for form, said in REQUIREMENTS.items():
+        found = re.fullmatch(form, says)
+        if found:
+            return f"{given}: {found.expand(said)}".replace("'", "")
+    return f"{given}: {says}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.errors import BadValue
+from gossamer.errors import Argument, BadValue
 from gossamer.types import Integers
 
 LATEST = 10**7  # rounds before the first release, and up to the last where there is one
@@ -76,6 +76,13 @@ class Releases:
     def following(self, t: float) -> float:
         """The release after that of round t."""
         return max(t + self.step, math.ceil(self.ratio * (t + 1)) - 1)
+
+    @property
+    def argument(self) -> Argument:
+        """As somebody gives it: r,W or r,W,E or thin:q,W to the command, and in Python as it is shown."""
+        first = f"thin:{self.ratio:g}" if self.ratio > 1 else f"{self.step}"
+        end = f",{self.until:.0f}" if math.isfinite(self.until) else ""
+        return Argument("releases", f"{first},{self.after}{end}", f"releases={self}")
 
     def __str__(self) -> str:
         rest = f"after={self.after}" + (f", until={self.until:g}" if math.isfinite(self.until) else "")
