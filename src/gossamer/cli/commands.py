@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from gossamer.cli import interrupt
-from gossamer.cli.words import in_command, in_option
+from gossamer.cli.words import as_typed, in_command, in_option
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
@@ -114,18 +114,19 @@ def sentence_of(error: Exception) -> str | None:
     if isinstance(error, OSError):  # such as a full disk behind standard output
         return f"{error.filename or 'output'} cannot be written ({error.strerror})."
     if hasattr(error, "format_message"):  # an option or a command that there is not
-        flags = _flags_of(error)
-        says = str(getattr(error, "message", "")) if flags else error.format_message()
-        says = says.replace("Value error, ", "").rstrip(".")
-        return f"{in_option(says, flags, sys.argv) if flags else says}; see {_called()} --help."
+        says = _option_refused(error) or error.format_message().replace("Value error, ", "").rstrip(".")
+        return f"{says}; see {_called()} --help."
     return None
 
 
-def _flags_of(error: Exception) -> list[str]:
-    """The flags of the option whose value the parser has refused; none where it is about something else."""
-    opts = getattr(getattr(error, "param", None), "opts", [])
-    refused = type(error).__name__ == "BadParameter"
-    return [flag for flag in opts if flag.startswith("--")] if refused else []
+def _option_refused(error: Exception) -> str:
+    """`--band 0: expected a whole number ≥ 1`; "" where the error is not of a value, or the parser has its own words."""
+    option = getattr(error, "param", None)
+    kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    wanted = in_option(kind, getattr(option, "min", None), getattr(option, "max", None))
+    if type(error).__name__ != "BadParameter" or option is None or not wanted:
+        return ""
+    return f"{as_typed(option.opts, sys.argv)}: {wanted}"
 
 
 def _called() -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from gossamer.errors import Argument
 
@@ -37,25 +36,22 @@ def _typed(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-REQUIREMENTS = {  # how the parser of options says it, and how this command does
-    r".*(?:greater than or equal to |range x>=)(\S+?)\.?": r"expected \1 or more",
-    r".*(?:less than or equal to |range x<=)(\S+?)\.?": r"expected \1 or less",
-    r".*range (\S+?)<=x<=(\S+?)\.?": r"expected \1 to \2",
-    r".*valid int.*": "expected a whole number",
-    r".*valid (?:number|float).*": "expected a number",
-    r".*is not one of (.*?)\.?": r"expected one of \1",
-}
+def in_option(kind: Any, low: float | None, high: float | None) -> str:
+    """What an option's value has to be, from what was declared of it; "" where its kind says nothing."""
+    if get_origin(kind) is Literal:
+        return f"expected one of {', '.join(map(str, get_args(kind)))}"
+    if kind not in (int, float):
+        return ""
+    limits = f" from {low:g} to {high:g}" if low is not None and high is not None else ""
+    limits = limits or (f" ≥ {low:g}" if low is not None else f" ≤ {high:g}" if high is not None else "")
+    return f"expected a {'whole ' if kind is int else ''}number{limits}"
 
 
-def in_option(says: str, flags: Sequence[str], typed: Sequence[str]) -> str:
-    """What the parser says of an option's value, as `--band 0: expected 1 or more`; `typed` is the command line."""
-    given = max(flags, key=len)
-    for word, after in zip(typed, [*typed[1:], ""], strict=True):
+def as_typed(flags: Sequence[str], words: Sequence[str]) -> str:
+    """`--band 0`, of the words of a command line; the flag alone where it has none of them."""
+    typed = flags[0]
+    for word, after in zip(words, [*words[1:], ""], strict=True):
         flag, equals, value = word.partition("=")
         if flag in flags:
-            given = f"{flag} {value if equals else after}"
-    for form, said in REQUIREMENTS.items():
-        found = re.fullmatch(form, says)
-        if found:
-            return f"{given}: {found.expand(said)}".replace("'", "")
-    return f"{given}: {says}"
+            typed = f"{flag} {value if equals else after}"
+    return typed
