@@ -120,7 +120,7 @@ def sentence_of(error: Exception) -> str | None:
 
 
 def _option_refused(error: Exception) -> str:
-    """`--band 0: expected a whole number ≥ 1`; "" where the error is not of a value, or the parser has its own words."""
+    """`--band 0: expected a whole number ≥ 1`; "" where the error is not of a value, or its kind says nothing."""
     option = getattr(error, "param", None)
     kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
     wanted = in_option(kind, getattr(option, "min", None), getattr(option, "max", None))
