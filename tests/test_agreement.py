@@ -27,12 +27,12 @@ from rich.console import Console
 from gossamer.cli.peers import view_of
 from gossamer.peers.agreement import encode_settings, shared_settings, tell_differences
 from gossamer.peers.config import graph_json, read_config
-from gossamer.peers.node import Node
+from gossamer.peers.node import FORGET, Node
 from gossamer.peers.process import LearnerProcess
 from gossamer.peers.transport import Arrived
-from gossamer.peers.wire import SETTINGS_LIMIT, Frame, Hello, Refusal, Settings, pack
+from gossamer.peers.wire import SETTINGS_LIMIT, Frame, Hello, Refusal, Settings, pack, unpack
 from test_operations import edit, wait_until
-from test_peers import N, Team, simulated
+from test_peers import M, N, Team, simulated
 from test_processes import LIMIT, make
 
 RING = gs.Network.ring(4)
@@ -250,6 +250,20 @@ def test_a_link_that_only_the_sender_has_is_named_at_both_ends_over_tls(tmp_path
     one, other = asyncio.run(work())
     assert one == other
     assert "[run] graph: the weight of 0 → 2 in R is 0.1 at learner 0 and not there at learner 2" in one
+
+
+def test_a_stranger_that_dials_no_more_is_forgotten(tmp_path):
+    team = Team(tmp_path)
+    node, party = team.nodes[0], team.parties[0]
+    stranger = next(j for j in range(1, M) if j not in party.hears and j not in party.tells)
+    for when, known in ((time.monotonic(), True), (time.monotonic() - 2 * FORGET, False)):
+        hello, _, refusal = map(unpack, node.answer_stranger(stranger))
+        assert isinstance(hello.header, Hello)
+        assert f"no link {stranger} → 0 in its [run] graph" in refusal.header.sentence
+        assert refusal.header.sentence == node.differences[stranger]
+        node._strangers[stranger] = when
+        node.tick()
+        assert (stranger in node.differences) is known
 
 
 class Up:

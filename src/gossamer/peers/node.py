@@ -18,6 +18,7 @@ from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part,
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
 SAY = 2.0  # seconds of waiting, after which the log says for whom, and again whenever the time has doubled
+FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
 OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
@@ -56,6 +57,7 @@ class Node:
         self._shared: Shared = shared or {}
         self._settings = wire.pack(Frame(Settings(), encode_settings(self._shared)))
         self._told: dict[int, float] = {}  # when this learner's settings were last sent to a neighbour of another run
+        self._strangers: dict[int, float] = {}  # when a learner that is not heard here has last dialled
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
@@ -148,6 +150,9 @@ class Node:
         """From time to time: records may have come, somebody may have been waited for long enough."""
         self.go_on()
         now, waiting = time.monotonic(), self.waiting
+        for j in [j for j, when in self._strangers.items() if now - when > FORGET]:
+            del self._strangers[j]
+            self.differences.pop(j, None)
         if self.done or waiting < min(SAY, self._patience):
             return
         awaited = self.party.awaited()
@@ -219,6 +224,7 @@ class Node:
             f"learner {sender} sends to learner {here}, which has no link {sender} → {here} in its [run] graph or does "
             "not use it in its [run] method: let both have the same graph file and party.toml, and start again."
         )
+        self._strangers[sender] = time.monotonic()
         self.differences.setdefault(sender, sentence)
         return [self.hello, self._settings, wire.pack(Frame(Refusal("stranger", sentence)))]
 
