@@ -21,7 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from gossamer import Network
-from gossamer.cli import main
+from gossamer.cli.commands import main
 from gossamer.datasets import images
 
 settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import gossamer as gs
-from gossamer.cli import main
+from gossamer.cli.commands import main
 
 RESULTS = ("tracking_error", "optimality_gap", "consensus_error", "accuracy")
 STEPS = {"diadsp": (0.05, 0.0), "robust_push_pull": (0.05, 0.0), "ldol": (1.0, 0.75), "wang_basar": (1.0, 0.7),

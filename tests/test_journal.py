@@ -114,6 +114,27 @@ def test_the_outbox_stays_small(tmp_path):
     assert {path.suffix for path in tmp_path.glob("*.db.*")} <= {f".{slot}" for slot in range(kept)}
 
 
+def test_settings_can_be_corrected_until_the_first_neighbour_is_welcome(tmp_path):
+    round_0 = Snapshot(0, {"theta": np.ones((1, 3))}, np.zeros((1, 3)), 1)
+    for fingerprint in ("f", "g"):
+        journal = Journal(tmp_path / "j.db", "run", 0, fingerprint, "process")
+        assert journal.unused
+        assert journal.latest() is None, "what was drawn with other settings is gone"
+        journal.commit(round_0, {"theta": fingerprint.encode()})
+        journal.close()
+    same = Journal(tmp_path / "j.db", "run", 0, "g", "process")
+    assert same.messages() == {0: {"theta": b"g"}}, "with the same settings it is kept"
+    same.mark_used()
+    assert not same.unused
+    same.close()
+    with pytest.raises(gs.GossamerError, match="began with other settings"):
+        Journal(tmp_path / "j.db", "run", 0, "f", "process")
+    again = Journal(tmp_path / "j.db", "run", 0, "g", "process")
+    assert not again.unused
+    assert again.messages() == {0: {"theta": b"g"}}
+    again.close()
+
+
 def test_a_journal_is_of_one_run_and_one_process(tmp_path):
     journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
     assert (tmp_path / "j.db").stat().st_mode & 0o077 == 0
@@ -125,6 +146,7 @@ def test_a_journal_is_of_one_run_and_one_process(tmp_path):
     with pytest.raises(gs.GossamerError, match="cannot be used"):
         journal.commit(Snapshot(0, {"theta": np.zeros((1, 3))}, np.zeros((1, 3)), 1), {"theta": b"xyz"})
     assert journal.messages() == {0: {"theta": b"abc"}}, "a round's bytes are written once"
+    journal.mark_used()
     journal.close()
     for given_ in (("other", 0, "f"), ("run", 1, "f"), ("run", 0, "g")):
         with pytest.raises(gs.GossamerError, match="began with other settings"):

@@ -12,7 +12,7 @@ import pytest
 import gossamer as gs
 from gossamer.algorithms import find_method
 from gossamer.cli import watch
-from gossamer.cli.main import app
+from gossamer.cli.commands import app
 from gossamer.experiments import feature_words, features, picture_words, tasks
 from gossamer.experiments.pictures import compare_pictures, picture_problem
 from gossamer.experiments.runs import Runs

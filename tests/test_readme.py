@@ -14,7 +14,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.algorithms import METHODS
-from gossamer.cli import main as run_command
+from gossamer.cli.commands import main as run_command
 
 ROOT = Path(__file__).parents[1]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gossamer as gs
-from gossamer.cli.main import COMMANDS, imported_command
+from gossamer.cli.commands import COMMANDS, imported_command
 
 HEAVY = (
     "numba",
@@ -28,7 +28,7 @@ HEAVY = (
 )
 HELP = """
 import sys
-from gossamer.cli import main
+from gossamer.cli.commands import main
 for command in sys.argv[1:] or [""]:
     sys.argv = ["gossamer", *command.split(), "--help"]
     try:

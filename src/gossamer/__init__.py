@@ -8,12 +8,11 @@ run.plot("run.png")
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
-from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
 from gossamer.lazy import import_on_first_use
 from gossamer.version import __version__
 
+TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
     from gossamer import datasets, privacy, streams
     from gossamer.algorithms import (
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from gossamer.checks.audit import audit
     from gossamer.checks.conformance import check_algorithm
+    from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
     from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
     from gossamer.models.bounds import clip_l1, clip_l2
     from gossamer.models.torch import NeuralNetwork as NeuralNetwork
@@ -54,6 +54,7 @@ else:
             "gossamer.checks.audit": ["audit"],
             "gossamer.checks.conformance": ["check_algorithm"],
             "gossamer.datasets": ["datasets"],
+            "gossamer.errors": ["BadValue", "BudgetSpent", "Diverged", "GossamerError", "NotProvable"],
             "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],
             "gossamer.networks": ["Network", "networks"],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 
 @cache

@@ -57,7 +57,8 @@ def audit(
         raise BadValue("rounds", rounds, "expected at least 6, so that there is something to replay")
     case = Case(algorithm, network, model, mechanism, gradient, rounds, per_round)
     if not len(case.released()):
-        raise BadValue("rounds", rounds, f"nothing is released in them, by {case.terms[0].releases}: replay more")
+        releases = case.terms[0].releases.argument
+        raise BadValue("rounds", rounds, ("nothing is released in them, by ", releases), "replay more")
     return list(findings(case, seed))
 
 

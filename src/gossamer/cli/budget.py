@@ -38,7 +38,9 @@ HELPS = {
     "law": "Laplace noise (pure ε) or Gaussian noise (ε at --delta).",
     "delta": "δ of Gaussian noise [default: 1e-05]; with Laplace noise, shows ε at this δ, too.",
     "where": "Noise on what is sent, or on the gradient over a learner's records [default: source to find noise].",
-    "step": f"Step size λ0,v [default: {OWN_STEP}, or {PAPER_STEP} with --paper].",
+    "dataset": "Built-in data: mushrooms, or regression with --clip [default: mushrooms].",
+    "step": f"Step size λ0,v, which counts for noise on messages alone [default: {OWN_STEP}; {PAPER_STEP} with "
+    "--paper].",
 }
 
 
@@ -64,7 +66,7 @@ def budget(
         check_picture(plot)
         csv, graph = (Path(name) if name else None for name in (spec.data.csv, spec.network.graph))
         check_apart(csv=csv, graph=graph, plot=plot)
-    given = _described(spec, paper)
+    told, given = spec, _described(spec, paper)
     dataset = dataset_of(given)
     if dataset is not None and dataset.images:
         raise GossamerError(
@@ -93,11 +95,22 @@ def budget(
             row["epsilon_at_delta"] = ledger.epsilon_at(steps, delta)
     names = list(stream.description.get("names") or map(str, range(network.m)))
     if as_json:
-        about = {"steps": steps, "mechanism": str(mechanism), "rows": spec.data.rows, "delta": delta or mechanism.delta}
+        about = {
+            "data": _data(spec),
+            "steps": steps,
+            "mechanism": str(mechanism),
+            "rows": spec.data.rows,
+            "delta": delta or mechanism.delta,
+        }
         typer.echo(json.dumps({**about, "learners": [_null(row) for row in learners]}, indent=1))
     else:
-        _show(Console(), learners, names, mechanism, steps, now, delta)
-        for sentence in [*why, *_by_arrival(ledgers[0], steps), *_advice(learners, mechanism, given, steps)]:
+        _show(Console(), learners, names, mechanism, steps, now, delta, _data(spec))
+        for sentence in [
+            *_assumed(told),
+            *why,
+            *_by_arrival(ledgers[0], steps),
+            *_advice(learners, mechanism, given, steps),
+        ]:
             Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
         from gossamer.report import draw_budget, save_picture
@@ -115,6 +128,23 @@ def _described(spec: Spec, paper: bool) -> Spec:
         step, noise = spec.algorithm.step or PAPER_STEP, spec.privacy.noise or PAPER_NOISE
         spec = spec.but(step=step, noise=noise)
     return spec
+
+
+def _data(spec: Spec) -> str:
+    """What the budget is of, in a word."""
+    return spec.data.dataset or Path(spec.data.csv or "").name
+
+
+def _assumed(told: Spec) -> list[Sentence]:
+    """A sentence where nobody has said whose budget it is."""
+    if told.data.dataset is not None or told.data.csv is not None:
+        return []
+    return [
+        Sentence(
+            "No data were named, so this is about the mushrooms: name a dataset, or give ", Argument("csv", "FILE"),
+            " and ", Argument("target", "COLUMN"), ".",
+        )
+    ]  # fmt: skip
 
 
 def _rounds(spec: Spec, stream: Stream, now: int) -> tuple[int, list[Sentence]]:
@@ -189,7 +219,11 @@ def _by_arrival(ledger: Accountant, steps: int) -> list[Sentence]:
     spent = ledger.epsilon_by_arrival(rounds, steps, ledger.delta)
     each = ", ".join(f"round {k}: {epsilon:.3g}" for k, epsilon in zip(rounds, spent, strict=True))
     return [
-        Sentence(f"{len(released)} releases in {steps} rounds, {terms.releases}; in the others learners only mix."),
+        Sentence(
+            f"{len(released)} releases in {steps} rounds (",
+            terms.releases.argument,
+            "); in the others learners only mix.",
+        ),
         Sentence(f"Late records cost less. ε of a record by the round of its arrival, after {steps}: {each}."),
     ]
 
@@ -214,6 +248,7 @@ def _show(
     steps: int,
     now: int,
     delta: float | None,
+    data: str,
 ) -> None:
     letter = mechanism.law.letter
     columns = {"noise": f"{letter}0", "exponent": "ς"}
@@ -222,8 +257,8 @@ def _show(
     columns |= {"epsilon_at_delta": f"at δ = {delta:g}"} if "epsilon_at_delta" in learners[0] else {}
     columns |= {"epsilon_for_ever": "ε for ever"}
     columns |= {"theorem4": "Theorem 4"} if any(row["theorem4"] is not None for row in learners) else {}
-    title = f"{_title(mechanism)}: {letter} = {letter}0/(t+1)^ς in round t"
-    console.print(title, highlight=False)
+    title = f"{data}, {len(names)} learners, {_title(mechanism)}: {letter} = {letter}0/(t+1)^ς in round t"
+    console.print(escape(title), highlight=False, soft_wrap=True)
     table = Table("learner", *columns.values(), box=None, header_style="bold", pad_edge=False)
     for name, row in zip(names, learners, strict=True):
         table.add_row(escape(name), *(_number(row[column]) for column in columns))

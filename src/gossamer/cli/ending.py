@@ -12,6 +12,7 @@ from rich.table import Table
 
 from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError, Sentence
+from gossamer.privacy.releases import first_round
 from gossamer.report.verdict import Verdict, baseline_words, verdict
 from gossamer.run_record import Record
 from gossamer.simulate.evidence import Ran, facts_of
@@ -178,9 +179,12 @@ def _privacy_titles(record: Record, delta: float) -> list[str]:
 
 
 def _privacy_cells(record: Record) -> list[list[str]]:
-    """Each learner's noise, where the record knows it, and what it has spent."""
+    """The noise of each learner's first release, where the record knows it, and what it has spent."""
     if record.epsilon is None:
         return [["not private"]] * len(record.learners)
-    noise = [[f"{initial:.4g}"] for initial, *_ in record.config.get("noise") or ()] or [[]] * len(record.epsilon)
+    scales, releases = record.config.get("noise") or (), record.config.get("releases")
+    rounds = [0] * len(scales) if releases is None else list(map(first_round, releases))
+    first = [scale * (t + 1) ** -falls * ratio**t for t, (scale, falls, ratio) in zip(rounds, scales, strict=True)]
+    noise = [[f"{value:.4g}"] for value in first] or [[]] * len(record.epsilon)
     spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
-    return [first + then for first, then in zip(noise, spent, strict=True)]
+    return [before + then for before, then in zip(noise, spent, strict=True)]

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
+from gossamer.cli.peers_lines import differences_in
 from gossamer.spec import Spec
 
+NOTES = 6  # differences beneath the table
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
 
 
@@ -38,6 +41,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
         "step": "Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what all parties know.",
         "gradient": "Over all records so far, or the newest only [default: history].",
         "law": "Laplace noise (pure ε) or Gaussian (ε at --delta).",
+        "learners": "How many parties.",
         "where": "Noise on messages, or on the gradient over a party's records.",
     },
     flags={"algorithm": ["--algorithm", "--method"], "noise": ["--noise", "--simulated"]},
@@ -103,7 +107,7 @@ def status(
     if as_json:
         typer.echo(json.dumps(statuses))
     else:
-        Console().print(table_of(statuses))
+        Console().print(view_of(statuses))
 
 
 @peers.command("collect")
@@ -131,6 +135,14 @@ def _say(sentences: Iterable[str]) -> None:
         Console().print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
+def view_of(statuses: list[dict[str, Any]]) -> Group:
+    """The learners' table, and beneath it what keeps some of them apart."""
+    why = differences_in(statuses)
+    more = [f"[yellow]•[/] and {len(why) - NOTES} more differences"] if len(why) > NOTES else []
+    notes = [f"[yellow]•[/] {escape(_printable(sentence))}" for sentence in why[:NOTES]]
+    return Group(table_of(statuses), *map(Text.from_markup, notes + more))
+
+
 def table_of(statuses: list[dict[str, Any]]) -> Table:
     """What the learners say of themselves, one a row."""
     columns = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
@@ -144,7 +156,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
-            escape(_state(one)),
+            escape(_printable(_state(one))),
             rounds,
             "" if loss is None else f"{loss:.4f}",
             "" if score is None else f"{score:.4f}",
@@ -155,6 +167,11 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
     return table
 
 
+def _printable(text: str) -> str:
+    """Some of it others have said."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def _state(one: dict[str, Any]) -> str:
     if one["state"] == "failed":
         return f"failed: {one.get('why', '')}"
@@ -162,4 +179,5 @@ def _state(one: dict[str, Any]) -> str:
     silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
-    return f"{one['state']}, silent for {quiet:.0f} s" if silent else str(one["state"])
+    state = "settings differ" if one.get("differs") and one["state"] == "waiting" else str(one["state"])
+    return f"{state}, silent for {quiet:.0f} s" if silent else state

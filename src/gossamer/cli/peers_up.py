@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from gossamer.cli.peers import table_of
+from gossamer.cli.peers import view_of
+from gossamer.cli.peers_lines import Lines, say
 from gossamer.peers.folders import learners_in
 from gossamer.peers.status import read_statuses
 
@@ -26,6 +27,7 @@ class Fleet:
         self._restarts = dict.fromkeys(places, restarts)
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self.failed: dict[Path, int] = {}
+        self.news: list[str] = []
         for place in places:
             self._start(place)
 
@@ -45,6 +47,7 @@ class Fleet:
             del self._running[place]
             if code < 0 and self._restarts[place] > 0:  # by a signal that was not ours
                 self._restarts[place] -= 1
+                self.news.append(f"{place.name.replace('-', ' ')} was ended by signal {-code}, and is started again")
                 self._start(place)
             elif code:
                 self.failed[place] = code
@@ -64,9 +67,47 @@ class Fleet:
         self._running.clear()
 
 
+class Screen:
+    """The learners' table on a terminal, always as it is now."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self._folder = folder
+        self._live = Live(view_of(read_statuses(folder)), console=console, refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def show(self, _: list[str]) -> None:
+        self._live.update(view_of(read_statuses(self._folder)))
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+class Log:
+    """Lines for a log, and the table at the end."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self._folder, self._console, self._lines = folder, console, Lines()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def show(self, news: list[str]) -> None:
+        for line in news:
+            say(line)
+        self._lines.look(read_statuses(self._folder))
+
+    def __exit__(self, *_: object) -> None:
+        self._console.print(view_of(read_statuses(self._folder)))
+        self._console.file.flush()
+
+
 def watch_over(folder: Path, restarts: int) -> int:
     """Until all have ended, or ctrl-C; the exit code."""
-    places, console = learners_in(folder), Console()
+    places, seen = learners_in(folder), sys.stdout.isatty() and not Console().is_dumb_terminal
+    console = Console(force_terminal=seen)  # whatever the environment says: a log has no colours
     asked: list[int] = []  # the signals that asked to stop
     both = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda asking, _: asked.append(asking)) for number in both}
@@ -74,12 +115,12 @@ def watch_over(folder: Path, restarts: int) -> int:
         (place / "status.json").unlink(missing_ok=True)
     fleet = Fleet(places, restarts)
     try:
-        with Live(table_of(read_statuses(folder)), console=console, refresh_per_second=4, transient=False) as live:
+        with Screen(folder, console) if seen else Log(folder, console) as shown:
             while fleet.look() and not asked and not fleet.failed:
-                live.update(table_of(read_statuses(folder)))
+                shown.show(_taken(fleet.news))
                 time.sleep(0.25)
             fleet.stop()
-            live.update(table_of(read_statuses(folder)))
+            shown.show(_taken(fleet.news))
     finally:
         fleet.stop()
         for number, handler in before.items():
@@ -89,5 +130,11 @@ def watch_over(folder: Path, restarts: int) -> int:
         why = said.removeprefix("gossamer: ") or f"its log is {place / 'log.jsonl'}."
         console.print(f"{place.name} ended with code {code}: {escape(why)}", highlight=False, soft_wrap=True)
     if asked:
-        console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False)
+        console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False, soft_wrap=True)
     return 1 if fleet.failed else 130 if asked else 0
+
+
+def _taken(news: list[str]) -> list[str]:
+    """All of it, which leaves none."""
+    taken, news[:] = news[:], []
+    return taken

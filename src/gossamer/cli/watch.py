@@ -41,7 +41,7 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         interrupted = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, previous)
 
     speed, score_so_far = TextColumn("{task.fields[speed]:>8}"), TextColumn("{task.fields[error]}")
     bar = Bar(*COUNT, speed, TimeRemainingColumn(), score_so_far, console=Console(stderr=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args, get_origin
 
 from gossamer.errors import Argument
 
@@ -34,3 +34,24 @@ def _typed(value: Any) -> str:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ",".join(map(_typed, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def in_option(kind: Any, low: float | None, high: float | None) -> str:
+    """What an option's value has to be, from what was declared of it; "" where its kind says nothing."""
+    if get_origin(kind) is Literal:
+        return f"expected one of {', '.join(map(str, get_args(kind)))}"
+    if kind not in (int, float):
+        return ""
+    limits = f" from {low:g} to {high:g}" if low is not None and high is not None else ""
+    limits = limits or (f" ≥ {low:g}" if low is not None else f" ≤ {high:g}" if high is not None else "")
+    return f"expected a {'whole ' if kind is int else ''}number{limits}"
+
+
+def as_typed(flags: Sequence[str], words: Sequence[str]) -> str:
+    """`--band 0`, of the words of a command line; the flag alone where it has none of them."""
+    typed = flags[0]
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            typed = f"{flag} {value if equals else after}"
+    return typed

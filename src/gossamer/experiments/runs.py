@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +26,20 @@ class Job(Protocol):
 
 def _outcome(job: Job) -> Result:
     return job.outcome()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that are started meanwhile never hear ctrl-C, which a terminal sends to all: whoever started them does.
+
+    They would print where it hit them, even in their first imports. A blocked signal is blocked for children, too, and
+    here it only waits.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Runs:
@@ -61,12 +77,16 @@ class Runs:
         os.environ.update(dict.fromkeys(before, "1"))
         try:
             with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(_outcome, task): task for task in tasks}
+                others = set(multiprocessing.active_children())
                 try:
+                    with _deaf_children():
+                        waiting = {pool.submit(_outcome, task): task for task in tasks}
                     for future in as_completed(waiting):
                         yield waiting[future], self._keep(waiting[future], future.result())
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
                     raise
         finally:
             for name, value in before.items():

@@ -1,7 +1,8 @@
 """A party's configuration: one TOML file. What [run], [model] and [records] say is the same for everybody.
 
 Parties whose shared settings or graphs differ do not talk to each other: their fingerprint is part of the run's name
-in every hello. [party], [privacy], [data] and [neighbours] are each party's own business.
+in every hello, and they tell each other what differs. [party], [privacy], [data] and [neighbours] are each party's own
+business.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gossamer.errors import GossamerError
 from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
+from gossamer.peers.agreement import shared_settings
 from gossamer.privacy import Mechanism
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
@@ -151,13 +153,15 @@ class Plan:
                 f"[party] late = {config.party.late}: the run allows {run.lateness} ([run] lateness); use no more."
             )
         self.schema = config.records.schema()
-        shared = {"run": run, "model": config.model, "records": config.records}
+        shared = msgspec.to_builtins({"run": run, "model": config.model, "records": config.records})
         # with the layout and the scale: a party, or a journal, whose θ_k means something else is of another run
-        text = json.dumps(msgspec.to_builtins(shared), sort_keys=True) + repr(
+        text = json.dumps(shared, sort_keys=True) + repr(
             (self.network.edges("R"), self.network.edges("C"), self.schema.column_names, SCALED_TO)
         )
-        if ":" in run.method:  # parties that run other code under this name are of another run
-            text += METHODS.find(run.method).code
+        # parties that run other code under this name are of another run
+        code = METHODS.find(run.method).code if ":" in run.method else ""
+        text += code
+        self.shared = shared_settings(shared, self.network, code)
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
 

@@ -5,7 +5,8 @@ together with all they follow from, and only then sent; whoever starts again sen
 
 One transaction a round (SQLite, write-ahead log):
 
-    about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs)
+    about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs);
+             unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
     late     (round, sender) of every message that the learner went on without
@@ -105,8 +106,11 @@ class Journal:
             os.chmod(self.path, 0o600)  # it will hold what was not yet made private
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
-            self._db.execute("insert into about values ('epoch', '0')")
-        if not self._db.execute("select 1 from rounds").fetchone():  # nothing was ever sent: it can be anybody's
+            self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
+        drawn = self._db.execute("select 1 from rounds").fetchone() is not None
+        self.unused = self._db.execute("select 1 from about where name = 'unused'").fetchone() is not None
+        if not drawn or (self.unused and any(self._setting(name) != wanted for name, wanted in settings.items())):
+            self._db.execute("delete from rounds")  # nothing of it was ever sent: it can be anybody's
             self._db.executemany("insert or replace into about values (?, ?)", settings.items())
         for name, wanted in settings.items():
             stored = self._setting(name)
@@ -212,6 +216,16 @@ class Journal:
             place = self.path.with_name(f"{self.path.name}.{slot}")
             self._files[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         return self._files[slot]
+
+    def mark_used(self) -> None:
+        """Before anything is sent: from now on what was drawn stays, and so do the settings."""
+        if not self.unused:
+            return
+        try:
+            self._db.execute("delete from about where name = 'unused'")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        self.unused = False
 
     @property
     def delivered(self) -> bool:

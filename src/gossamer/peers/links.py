@@ -9,6 +9,7 @@ what was not acknowledged is sent again by the node. Frames that are sent togeth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -24,6 +25,7 @@ from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refu
 METHOD = "/gossamer.Link/Open"
 TOGETHER = 1 << 16  # bytes of small frames that travel as one message
 LARGEST = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT + TOGETHER
+FIRST_WORDS, HEARD_OUT = 2, 5.0  # messages of a stranger: its hello and its settings; seconds that it has for them
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts to dial
 OPTIONS = [
     ("grpc.max_receive_message_length", LARGEST),
@@ -88,7 +90,7 @@ class Links(Transport):
         self._i, self._listen = wiring.learner, wiring.listen
         self._addresses, self._hears = dict(wiring.addresses), set(wiring.hears)
         self._own, self._identities = wiring.own, wiring.identities
-        self._take, self._hello = wiring.take, wiring.hello
+        self._take, self._hello, self._answer_stranger = wiring.take, wiring.hello, wiring.stranger
         self._out: dict[int, Outbound] = {}
         self._back: dict[int, Outbound] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -199,7 +201,12 @@ class Links(Transport):
             who = "this certificate" if sender is None else f"learner {sender}"
             sentence = f"learner {self._i} does not hear {who}."
             self._complain("refused", f"{'?' if sender is None else sender} → {self._i}", f"stranger: {sentence}")
-            yield pack(Frame(Refusal("stranger", sentence)))
+            if sender is None or self._answer_stranger is None:
+                yield pack(Frame(Refusal("stranger", sentence)))
+                return
+            for frame in self._answer_stranger(sender):
+                yield frame
+            await self._hear_out(sender, frames)
             return
         if sender in self._back:
             self._back[sender].end()  # one stream for each edge
@@ -213,6 +220,13 @@ class Links(Transport):
             reader.cancel()
             if self._back.get(sender) is back:
                 del self._back[sender]
+
+    async def _hear_out(self, sender: int, frames: AsyncIterator[bytes]) -> None:
+        """Take a stranger's first words, which say why it thinks that it is heard, and nothing after them."""
+        with contextlib.suppress(TimeoutError, StopAsyncIteration, grpc.aio.AioRpcError):
+            async with asyncio.timeout(HEARD_OUT):
+                for _ in range(FIRST_WORDS):
+                    self._hand_over(sender, await anext(frames), answer=False)
 
     async def _read(self, sender: int, frames: AsyncIterator[bytes], back: Outbound) -> None:
         try:

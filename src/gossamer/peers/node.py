@@ -9,14 +9,18 @@ from collections.abc import Callable
 
 from gossamer.errors import GossamerError
 from gossamer.peers import wire
+from gossamer.peers.agreement import Shared, decode_settings, encode_settings, tell_differences
 from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived, Transport
-from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError
+from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError, Settings, quoted
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
 SAY = 2.0  # seconds of waiting, after which the log says for whom, and again whenever the time has doubled
+FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
+TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
+RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
 OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
 
 
@@ -27,10 +31,20 @@ def pack_once(header: Header) -> bytes:
 
 
 class Node:
-    """Drives one party. `hook` is called at named moments, where tests end the process."""
+    """Drives one party. `hook` is called at named moments, where tests end the process.
+
+    `shared` is what `run` is the fingerprint of, for neighbours that have something else.
+    """
 
     def __init__(
-        self, party: Party, transport: Transport, run: str, epoch: int, hook: Hook | None = None, patience: float = 10.0
+        self,
+        party: Party,
+        transport: Transport,
+        run: str,
+        epoch: int,
+        hook: Hook | None = None,
+        patience: float = 10.0,
+        shared: Shared | None = None,
     ) -> None:
         self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
@@ -40,6 +54,11 @@ class Node:
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()  # when a round was last taken, and last sent again
         self._say_after = SAY
+        self._shared: Shared = shared or {}
+        self._settings = wire.pack(Frame(Settings(), encode_settings(self._shared)))
+        self._told: dict[int, float] = {}  # when this learner's settings were last sent to a neighbour of another run
+        self._strangers: dict[int, float] = {}  # when a learner that is not heard here has last dialled
+        self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
@@ -104,6 +123,8 @@ class Node:
             except RefusedError as refused:
                 refusal = refused
                 here, sender = self.party.i, arrived.sender
+                if refused.reason in RELEASES and sender not in self._welcome:
+                    self.differences[sender] = f"learner {sender} sent {refused}"
                 edge = f"{here} → {sender}" if arrived.answer else f"{sender} → {here}"
                 about = {"edge": edge, "reason": refused.reason, "why": str(refused)}
                 warn_rarely(self.refused, (sender, refused.reason), "refused", about)
@@ -129,6 +150,9 @@ class Node:
         """From time to time: records may have come, somebody may have been waited for long enough."""
         self.go_on()
         now, waiting = time.monotonic(), self.waiting
+        for j in [j for j, when in self._strangers.items() if now - when > FORGET]:
+            del self._strangers[j]
+            self.differences.pop(j, None)
         if self.done or waiting < min(SAY, self._patience):
             return
         awaited = self.party.awaited()
@@ -154,7 +178,9 @@ class Node:
                     f"learner {sender} refuses this one, whose journal is older than what it has sent: nothing more is "
                     "sent; join a new run."
                 )
-            raise RefusedError("refused", f"learner {sender} refuses this one: {header.sentence}")
+            raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
+        elif isinstance(header, Settings):
+            self._compare(sender, frame.payload)
         elif sender not in self._welcome:
             raise RefusedError("hello", f"learner {sender} has not said hello, or was refused: nothing of it is used.")
         elif isinstance(header, Part):
@@ -175,21 +201,57 @@ class Node:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
         if sender not in party.hears and sender not in party.tells:
             raise RefusedError("stranger", f"learner {sender} is no neighbour.")
+        say = self._send if answer else self._reply
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
-            raise RefusedError(
-                "run", f"learner {sender} is in run {hello.run!r} with {hello.size} {hello.dtype}, expected this run's."
-            )
+            self._tell_settings(sender, say)
+            raise RefusedError("run", self._unlike(sender, hello))
         try:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
-            say = self._send if answer else self._reply
             say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
         self._welcome.add(sender)
         self._left.discard(sender)
+        self.differences.pop(sender, None)
         if answer:  # a listener that has just come, or come back
             self._send(sender, self.hello)
             self.send_all(sender)
+
+    def answer_stranger(self, sender: int) -> list[bytes]:
+        """What a learner of the run is told that dials this one, which does not hear it: its graph must be another."""
+        here = self.party.i
+        sentence = (
+            f"learner {sender} sends to learner {here}, which has no link {sender} → {here} in its [run] graph or does "
+            "not use it in its [run] method: let both have the same graph file and party.toml, and start again."
+        )
+        self._strangers[sender] = time.monotonic()
+        self.differences.setdefault(sender, sentence)
+        return [self.hello, self._settings, wire.pack(Frame(Refusal("stranger", sentence)))]
+
+    def _tell_settings(self, sender: int, say: Callable[[int, bytes], None]) -> None:
+        """Answer a hello of another run with what this one is, but not every time: the answer is longer."""
+        now = time.monotonic()
+        if now - self._told.get(sender, -TELL) >= TELL:
+            self._told[sender] = now
+            say(sender, self._settings)
+
+    def _unlike(self, sender: int, hello: Hello) -> str:
+        """What is known of a neighbour in another run: what differs, once it has told its settings."""
+        theirs = f"run {quoted(hello.run, 60)!r} with {hello.size} {hello.dtype}"
+        own = f"{self._run!r} with {self.party.size} {self.party.dtype}"
+        sentence = (
+            f"learner {sender} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the "
+            "same [run], [model], [records] and graph; what differs is said as soon as both have told."
+        )
+        return self.differences.setdefault(sender, sentence)
+
+    def _compare(self, sender: int, payload: bytes | memoryview) -> None:
+        """Say what differs from the settings of one that is not welcome."""
+        if sender in self._welcome:
+            raise RefusedError("settings", f"learner {sender} sent settings that nobody asked for.")
+        why = tell_differences(self._shared, decode_settings(payload), self.party.i, sender)
+        self.differences[sender] = why
+        warn_rarely(self.refused, (sender, "settings"), "settings differ", {"with": sender, "why": why})
 
     def _part(self, sender: int, part: Part, payload: bytes | memoryview) -> None:
         party = self.party

@@ -25,7 +25,7 @@ from gossamer.models import Memory
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
-from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, split_vector
+from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, quoted, split_vector
 from gossamer.privacy import Boundary
 from gossamer.privacy.boundary import KEPT
 from gossamer.records import Batch
@@ -212,7 +212,8 @@ class Party:
             )
         if (sender, channel) not in self.expected(t):
             raise RefusedError(
-                "unexpected", f"learner {sender} sent {channel!r} in round {t}, which is not expected of it."
+                "unexpected",
+                f"learner {sender} sent {quoted(channel, 60)!r} in round {t}, which is not expected of it.",
             )
         return self._public.width(t, channel) or self.size
 
@@ -354,6 +355,7 @@ class Party:
                 f"learner {neighbour} is in round {round_} and has used what this one, in round {self.round}, does not "
                 "remember to have sent: this journal was lost or put back in time; join a new run."
             )
+        self._journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))

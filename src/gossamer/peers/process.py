@@ -124,7 +124,8 @@ class LearnerProcess:
             await transport.close()
             if endpoint is not None:
                 await endpoint.close()
-        write_outcome(self.plan, party, self.boundary, self._status)
+        if not self.journal.unused:  # of a run that has not begun there is none
+            write_outcome(self.plan, party, self.boundary, self._status)
         self._status.write("done" if node.done else "stopped")
         log.info("ended", extra={"learner": party.i, "round": party.round, "state": self._status.state})
         return 0
@@ -168,9 +169,12 @@ class LearnerProcess:
             plan.learner, own.listen, {j: known[j] for j in party.tells}, party.hears, self.own, self.identities,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
+            stranger=lambda j: node.answer_stranger(j),
         )  # fmt: skip
         transport = self._connect(wiring)
-        node = Node(party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience)
+        node = Node(
+            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared
+        )
         return node, transport
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:

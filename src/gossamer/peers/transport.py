@@ -38,6 +38,7 @@ class Wiring(NamedTuple):
     identities: Identities
     take: Take  # is given all that arrives; whatever it raises ends the learner
     hello: Callable[[], bytes]  # what both sides say first on a link, whenever it is opened
+    stranger: Callable[[int], Sequence[bytes]] | None = None  # what to tell a learner that is not heard, if anything
 
 
 class Transport(Protocol):

@@ -2,7 +2,8 @@
 
     magic "GSMR"  version u16  length of the header u32  length of the payload u32  CRC-32 of both u32
     header        MessagePack of one of the types below, at most 4 KiB
-    payload       raw little-endian numbers, at most 1 MiB; a longer vector comes in several parts
+    payload       raw little-endian numbers, at most 1 MiB; a longer vector comes in several parts. Of settings, which
+                  go only to a neighbour that has others: MessagePack, at most 64 KiB
 
 All integers of the prefix are little-endian. Whoever reads knows from the prefix how much is to come, and refuses
 before it is allocated; a vector's size and kind are those that the run has, whatever a frame says.
@@ -23,12 +24,19 @@ from gossamer.types import Array
 
 MAGIC, VERSION = b"GSMR", 1
 PREFIX = struct.Struct("<4sHIII")
-HEADER_LIMIT, PAYLOAD_LIMIT = 4096, 1 << 20
+HEADER_LIMIT, PAYLOAD_LIMIT, SETTINGS_LIMIT = 4096, 1 << 20, 1 << 16
+QUOTED = 300  # letters of what a neighbour says that are shown
 FAR = 1e120  # no run that learns has numbers so large; sums and products of such ones would not stay finite
 NARROW = 3e38  # the largest number that is sent as float32
 
 Dtype = Literal["f8", "f4"]
 DTYPES: dict[Dtype, np.dtype[Any]] = {"f8": np.dtype("<f8"), "f4": np.dtype("<f4")}
+
+
+def quoted(text: str, most: int = QUOTED) -> str:
+    """What somebody else has said, so that it can be shown: letters that print, and not too many."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 class RefusedError(GossamerError):
@@ -76,7 +84,11 @@ class Refusal(msgspec.Struct, tag="refusal", forbid_unknown_fields=True, frozen=
     sentence: str
 
 
-Header = Hello | Part | Ack | Done | Refusal
+class Settings(msgspec.Struct, tag="settings", forbid_unknown_fields=True, frozen=True):
+    """What the sender's run is, for a neighbour whose hello was of another; the settings are the payload."""
+
+
+Header = Hello | Part | Ack | Done | Refusal | Settings
 _decoder = msgspec.msgpack.Decoder(Header)
 _encoder = msgspec.msgpack.Encoder()
 
@@ -125,7 +137,8 @@ def unpack(data: bytes | memoryview) -> Frame:
         )
     if version != VERSION:
         raise RefusedError(
-            "version", f"a frame of version {version}, expected {VERSION}: run the same release everywhere."
+            "version",
+            f"a frame of version {version}, expected {VERSION}: install the same release of gossamer at both.",
         )
     if header_size > HEADER_LIMIT or payload_size > PAYLOAD_LIMIT:
         raise RefusedError(
@@ -144,10 +157,16 @@ def unpack(data: bytes | memoryview) -> Frame:
     try:
         header = _decoder.decode(body[:header_size])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise RefusedError("header", f"a frame whose header cannot be read ({error}).") from None
-    if payload_size and not isinstance(header, Part):
         raise RefusedError(
-            "payload", f"a {type(header).__name__.lower()} with {payload_size} bytes of payload, expected none."
+            "header",
+            f"a frame whose header cannot be read ({quoted(str(error), 120)}), expected one of this release of "
+            "gossamer: install the same at both.",
+        ) from None
+    limit = PAYLOAD_LIMIT if isinstance(header, Part) else SETTINGS_LIMIT if isinstance(header, Settings) else 0
+    if payload_size > limit:
+        raise RefusedError(
+            "payload",
+            f"a {type(header).__name__.lower()} with {payload_size} bytes of payload, expected {limit} at most.",
         )
     return Frame(header, body[header_size:])
 

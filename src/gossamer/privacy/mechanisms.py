@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
+from gossamer.errors import Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
@@ -140,12 +140,14 @@ class Mechanism(ABC):
             raise BadValue("band", self.band, f"expected a whole number of releases from 1 to {MOST_BAND}")
         if self.where == "messages" and (self.releases is not None or self.band > 1):
             name = "releases" if self.releases is not None else "band"
-            raise GossamerError(
-                Argument(name, _Shown(getattr(self, name))), " is for noise at the source: use ", *AT_SOURCE, "."
-            )
+            given = self.releases.argument if self.releases is not None else Argument(name, self.band)
+            raise GossamerError(given, " is for noise at the source: use ", Argument("where", "source"), ".")
         if self.band > 1 and self.releases is not None and self.releases.ratio > 1:
             raise GossamerError(
-                Argument("band", self.band), " needs releases at even distances: use every(r, after=W)."
+                Argument("band", self.band),
+                " needs releases at even distances: use ",
+                Argument("releases", "r,W", "every(r, after=W)"),
+                ".",
             )
         split = _checked_split(self.split)
         if split and self.where == "source":
@@ -237,7 +239,8 @@ class Mechanism(ABC):
         terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
         if not terms.releases.count(setting.steps):
             requirement = f"none of the run's {setting.steps} rounds releases a gradient"
-            raise BadValue("releases", _Shown(terms.releases), requirement, "start sooner, or run for longer")
+            said = terms.releases.argument
+            raise BadValue("releases", said.value, requirement, "start sooner, or run for longer", said.python)
         meant = setting._replace(steps=setting.planned or setting.steps)
         if self.releases is not None and setting.prepares and not self.releases.head:
             return with_head(terms, meant)
@@ -410,16 +413,6 @@ def _each(epsilon: Numbers) -> tuple[float, ...] | float:
     if np.isnan(budgets).any():
         raise BadValue("epsilon", epsilon, "expected a number above 0, or one for each learner")
     return budgets
-
-
-class _Shown(str):
-    """A value that is shown as it is written."""
-
-    def __new__(cls, value: Any) -> Self:
-        return super().__new__(cls, value)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 class _Short(float):

@@ -13,6 +13,7 @@ zero. A few such rounds at the end bring the learners together, which averages t
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.errors import BadValue
+from gossamer.errors import Argument, BadValue
 from gossamer.types import Integers
 
 LATEST = 10**7  # rounds before the first release, and up to the last where there is one
@@ -96,6 +97,13 @@ class Releases:
         """The release after that of round t."""
         return max(t + self.step, math.ceil(self.ratio * (t + 1)) - 1)
 
+    @property
+    def argument(self) -> Argument:
+        """As somebody gives it: r,W or r,W,E or thin:q,W to the command, and in Python as it is shown."""
+        first = f"thin:{self.ratio:g}" if self.ratio > 1 else f"{self.step}"
+        end = f",{self.until:.0f}" if math.isfinite(self.until) else ""
+        return Argument("releases", f"{first},{self.after}{end}", f"releases={self}")
+
     def __str__(self) -> str:
         rest = f"after={self.after}" + (f", until={self.until:g}" if math.isfinite(self.until) else "")
         rest += f", head={self.head}, pause={self.pause}" if self.head else ""
@@ -113,6 +121,12 @@ def _thinned(releases: Releases, rounds: int) -> Integers:
         found.append(int(t))
         t = releases.following(t)
     return np.array(found, dtype=np.int64)
+
+
+def first_round(said: str) -> int:
+    """The first release of a schedule as it is written, in a run record."""
+    told = {name: int(number) for name, number in re.findall(r"(after|head|pause)=(\d+)", said)}
+    return told["after"] - told.get("head", 0) - told.get("pause", 0)
 
 
 EVERY_ROUND = Releases()

@@ -1,9 +1,8 @@
 """All learners in one process: the fast way to try a network, a method or a budget."""
 
-from typing import TYPE_CHECKING
-
 from gossamer.lazy import import_on_first_use
 
+TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
     from gossamer.run_record import Record
     from gossamer.simulate.engine import Progress, simulate

@@ -104,7 +104,8 @@ class Columns:
         odd = words.names[int(wrong.argmax())]
         raise self.mistake_in(
             name, wrong, "is not a finite number" if odd else "is empty",
-            "correct it, use ", Argument("categorical", [name]), " if the column holds categories, ",
+            "correct it, use ", Argument("categories", f"{name}='A|B'"), " if the column holds categories (",
+            Argument("categorical", [name]), " reads them off the data, for runs without privacy), ",
             Argument("split_by", name), " if it names the learners, or ", Argument("drop", [name]),
         )  # fmt: skip
 

@@ -5,16 +5,16 @@ A command's module is imported when that command is called: `gossamer --help` is
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
-from gossamer.cli.words import in_command
+from gossamer.cli import interrupt
+from gossamer.cli.words import as_typed, in_command, in_option
 from gossamer.errors import GossamerError
 from gossamer.version import __version__
 
@@ -44,7 +44,7 @@ class CommandToImport(TyperCommand):
 
 def imported_command(name: str) -> Any:
     """The command itself, as the parser knows it; its module has it by its name, as a function or a typer.Typer."""
-    command = getattr(importlib.import_module(f"gossamer.cli.{MODULES.get(name, name)}"), name)
+    command = getattr(interrupt.import_command(f"gossamer.cli.{MODULES.get(name, name)}"), name)
     alone = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
         alone.add_typer(command, name=name, no_args_is_help=True)
@@ -86,12 +86,13 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("Stopped before anything was run.", err=True)
-        sys.exit(130)
+        _stop()
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        if interrupt.was_asked():  # a library has made this of it
+            _stop()
         if type(error).__name__ == "NoArgsIsHelpError":  # typer's errors; their classes are not public
             typer.echo(error.format_message())  # type: ignore[attr-defined]
             sys.exit(2)
@@ -100,6 +101,11 @@ def main() -> None:
             raise
         typer.echo(f"gossamer: {sentence}", err=True)
         sys.exit(2)
+
+
+def _stop() -> NoReturn:
+    typer.echo(interrupt.SAID, err=True)
+    sys.exit(interrupt.CODE)
 
 
 def sentence_of(error: Exception) -> str | None:
@@ -111,9 +117,19 @@ def sentence_of(error: Exception) -> str | None:
     if isinstance(error, OSError):  # such as a full disk behind standard output
         return f"{error.filename or 'output'} cannot be written ({error.strerror})."
     if hasattr(error, "format_message"):  # an option or a command that there is not
-        says = error.format_message().replace("Value error, ", "").rstrip(".")
+        says = _option_refused(error) or error.format_message().replace("Value error, ", "").rstrip(".")
         return f"{says}; see {_called()} --help."
     return None
+
+
+def _option_refused(error: Exception) -> str:
+    """`--band 0: expected a whole number ≥ 1`; "" where the error is not of a value, or its kind says nothing."""
+    option = getattr(error, "param", None)
+    kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    wanted = in_option(kind, getattr(option, "min", None), getattr(option, "max", None))
+    if type(error).__name__ != "BadParameter" or option is None or not wanted:
+        return ""
+    return f"{as_typed(option.opts, sys.argv)}: {wanted}"
 
 
 def _called() -> str:

@@ -1,0 +1,115 @@
+"""What `gossamer peers up` says where nobody looks at a terminal: lines for a log, few and each one news.
+
+A party's start, its return and its end get a line each, and so does every tenth of the run. Waiting is said once it has
+lasted, and then only when it lasts twice as long, so that records which come slowly do not fill a log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+TENTHS = 10
+LONG = 5.0  # seconds of waiting that are worth a line
+OVER = ("done", "stopped", "failed")
+Status = dict[str, Any]
+
+
+def say(line: str) -> None:
+    """One line, at once, and without what would move a cursor: some of it others have said."""
+    print("".join(letter if letter.isprintable() else "?" for letter in line), flush=True)
+
+
+class Party:
+    """What was said of one learner."""
+
+    def __init__(self) -> None:
+        self.life, self.state = 0, ""
+        self.since, self.patience, self.said_waiting = 0.0, LONG, False
+
+
+class Lines:
+    """Tells what has changed since it last looked; `clock` gives seconds."""
+
+    def __init__(self, say: Callable[[str], None] = say, clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._parties: dict[str, Party] = {}
+        self._differences: set[str] = set()
+        self._tenth = 0
+
+    def look(self, statuses: Sequence[Status]) -> None:
+        for one in statuses:
+            if "life" in one or one["state"] in OVER:
+                self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
+        for why in differences_in(statuses):
+            if why not in self._differences:
+                self._differences.add(why)
+                self._say(f"settings differ: {why}")
+        self._tell_progress(statuses)
+
+    def _tell_party(self, one: Status, known: Party) -> None:
+        name, state, now = called(one), one["state"], self._clock()
+        if one.get("life", known.life) != known.life:
+            self._say(f"{name} {'comes back in' if known.life else 'starts in'} {_place(one)}")
+            known.life = one["life"]
+        if state != known.state:
+            known.state, known.since = state, now
+            if state == "failed":
+                self._say(f"{name} has failed: {one.get('why', '')}")
+            elif state in OVER:
+                self._say(f"{name} is {state} in {_place(one)}{_numbers([one])}")
+            elif known.said_waiting and not state.startswith("waiting"):
+                known.said_waiting = False
+                self._say(f"{name} goes on in {_place(one)}")
+        waited = now - known.since
+        if state.startswith("waiting") and waited >= known.patience:
+            known.patience, known.said_waiting = 2 * known.patience, True
+            self._say(f"{name} waits for {_awaited(one)} in {_place(one)}, for {waited:.0f} s so far")
+
+    def _tell_progress(self, statuses: Sequence[Status]) -> None:
+        """A line at every tenth of the run that all learners have behind them."""
+        if not statuses or any("round" not in one for one in statuses):
+            return
+        slowest = min(statuses, key=lambda one: one["round"])
+        tenth = TENTHS * slowest["round"] // slowest["steps"]
+        if tenth > self._tenth:
+            self._tenth = tenth
+            for known in self._parties.values():
+                known.patience = LONG
+            self._say(f"{_place(slowest)} is reached by all{_numbers(statuses)}")
+
+
+def called(one: Status) -> str:
+    """learner-3 is learner 3."""
+    return str(one["folder"]).replace("-", " ", 1)
+
+
+def differences_in(statuses: Sequence[Status]) -> list[str]:
+    """What keeps learners apart, each sentence once: both ends say the same one."""
+    return list(dict.fromkeys(why for one in statuses for why in (one.get("differs") or {}).values()))
+
+
+def _place(one: Status) -> str:
+    return f"round {one.get('round', 0)} of {one['steps']}" if "steps" in one else "an unknown round"
+
+
+def _awaited(one: Status) -> str:
+    whom = [] if "records" in one["state"] else one.get("waits_for") or []
+    listed = ", ".join(map(str, whom))
+    return f"learner{'s' if len(whom) > 1 else ''} {listed}" if whom else "records"
+
+
+def _numbers(statuses: Sequence[Status]) -> str:
+    """Score on own records and ε so far, where there are any: from the least to the most."""
+    said = ""
+    scores = [(name, value) for one in statuses for name, value in (one.get("errors") or {}).items() if name != "loss"]
+    if scores:
+        said += f", {scores[0][0]} {_span([value for _, value in scores], '.3f')}"
+    spent = [one["epsilon"][0] for one in statuses if one.get("epsilon")]
+    return said + f", ε spent {_span(spent, '.3g')}" if spent else said
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,100 @@
+"""What `gossamer peers up` writes into a log: every piece of news once, and waiting seldom."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.cli.peers_lines import LONG, TENTHS, Lines, say
+
+
+class World:
+    """Statuses of three learners that a test changes, a clock that it moves, and what was said since it last asked."""
+
+    def __init__(self):
+        self.now, self.heard = 0.0, []
+        self.lines = Lines(self.heard.append, lambda: self.now)
+        self.statuses = [{"folder": f"learner-{i}", "state": "not started"} for i in range(3)]
+
+    def at(self, i, **values):
+        self.statuses[i].update(values)
+
+    def all(self, **values):
+        for one in self.statuses:
+            one.update(values)
+
+    def said(self, after=0.0):
+        self.now += after
+        self.heard.clear()
+        self.lines.look(self.statuses)
+        return list(self.heard)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_starts_returns_and_ends_get_a_line_each(world):
+    assert world.said() == []
+    world.all(state="running", life=1, round=0, steps=200)
+    assert world.said() == [f"learner {i} starts in round 0 of 200" for i in range(3)]
+    assert world.said(60) == []
+    world.at(1, life=2, round=7)
+    assert world.said() == ["learner 1 comes back in round 7 of 200"]
+    world.at(2, state="failed", why="the disk\x1b[2J is full")
+    assert world.said() == ["learner 2 has failed: the disk\x1b[2J is full"]
+    world.at(0, state="done", round=200, errors={"loss": 0.1, "accuracy": 0.9}, epsilon=[2.0, 3.0])
+    assert world.said() == ["learner 0 is done in round 200 of 200, accuracy 0.900, ε spent 2"]
+    assert world.said(60) == []
+
+
+def test_every_tenth_of_the_run_gets_a_line_with_the_slowest_round(world):
+    world.all(state="running", life=1, round=0, steps=95)
+    world.said()
+    heard = []
+    for t in range(96):
+        for i, one in enumerate(world.statuses):
+            one.update(round=min(95, t + 4 * i), errors={"loss": 1.0, "R²": t / 100 + i / 10}, epsilon=[t / 50, 8.0])
+        heard += world.said()
+    assert len(heard) == TENTHS
+    assert heard[0] == "round 10 of 95 is reached by all, R² 0.100 to 0.300, ε spent 0.2"
+    assert heard[-1] == "round 95 of 95 is reached by all, R² 0.950 to 1.150, ε spent 1.9"
+
+
+def test_waiting_is_said_when_it_lasts_and_then_ever_more_seldom(world):
+    world.all(state="running", life=1, round=3, steps=1000)
+    world.said()
+    world.at(0, state="waiting", waits_for=[1, 2])
+    assert world.said() == []
+    assert world.said(LONG) == [f"learner 0 waits for learners 1, 2 in round 3 of 1000, for {LONG:.0f} s so far"]
+    heard = [line for _ in range(3600) for line in world.said(1)]
+    assert 5 < len(heard) < 12
+    world.at(0, state="running", round=4)
+    assert world.said() == ["learner 0 goes on in round 4 of 1000"]
+
+
+def test_records_that_come_slowly_do_not_fill_a_log(world):
+    world.all(state="running", life=1, round=0, steps=10_000)
+    world.said()
+    heard = []
+    for t in range(900):  # a record every ten seconds
+        world.at(1, state="waiting for records", round=t)
+        heard += world.said(0) + world.said(9)
+        world.at(1, state="running")
+        heard += world.said(1)
+    assert heard[0] == "learner 1 waits for records in round 0 of 10000, for 9 s so far"
+    assert len(heard) <= 4
+
+
+def test_a_difference_that_both_ends_name_is_said_once(world):
+    world.all(state="waiting", life=1, round=0, steps=10)
+    world.at(0, differs={"1": "they differ"})
+    world.at(1, differs={"0": "they differ"})
+    assert world.said()[3:] == ["settings differ: they differ"]
+    assert world.said(1) == []
+
+
+def test_a_line_has_no_control_characters(capsys):
+    say("a\x1b[2Jb\nc\u202ed")
+    assert capsys.readouterr().out == "a?[2Jb?c?d\n"
