@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from gossamer.errors import Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
+from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named

@@ -125,7 +125,7 @@ class Schema:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The columns that hold numbers, as opposed to categories."""
-        starts = np.cumsum([0, *(len(self._columns_of(name)) for name in self.features)])
+        starts = np.cumsum([0, *(len(self.columns_of(name)) for name in self.features)])
         return tuple(int(k) for k, name in zip(starts, self.features, strict=False) if name not in self.categories)
 
     @property
