@@ -14,8 +14,9 @@ from gossamer.checks.defects import DEFECTS, self_test
 from gossamer.checks.judge import judge
 from gossamer.checks.noise import no_reuse, noise_law, one_copy
 from gossamer.checks.worlds import Case
+from gossamer.models.standard import Standardise
 from gossamer.privacy import Gaussian, Laplace, law_named
-from gossamer.privacy.releases import every, thinning
+from gossamer.privacy.releases import Releases, every, thinning
 
 NET = gs.Network.paper()
 ALGORITHM = gs.ldp_gradient_tracking(step=gs.decay(0.05, 0.8))
@@ -54,12 +55,50 @@ def test_softmax_and_clipping_per_round_pass_too():
         assert [f for f in found if not f.holds] == []
 
 
+HEAD = Releases(1, 6, head=3, pause=1)
+
+
+def standardised_case(name, model, **given):
+    mechanism = replace(MECHANISMS[name], scale=gs.decay(1.0, 0.3), releases=HEAD, **given)
+    return Case(ALGORITHM, NET, model(gs.models.Clip(mechanism.law.norm, 0.5)), mechanism, "history", per_round=2)
+
+
+def logistic(clip):
+    return gs.LogisticRegression(0.01, clip, intercept=True, standardise=Standardise((0, 1)))
+
+
+def softmax(clip):
+    return gs.SoftmaxRegression(3, 0.01, clip, intercept=True, standardise=Standardise((0, 1)))
+
+
+def quantity(clip):
+    return gs.RidgeRegression(0.01, clip, intercept=True, standardise=Standardise((0, 1), label=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "band", "least"),
+    [
+        ("gaussian source", logistic, 1, 0.999),
+        ("gaussian source", softmax, 3, 0.9),  # moments and gradients do not lie in one direction
+        ("gaussian source", quantity, 1, 0.999),
+        ("laplace source", logistic, 1, 0.9),  # of moments' L1 norm, of which 4/5 can change
+        ("laplace source", quantity, 1, 0.9),
+    ],
+)
+def test_standardised_records_pass_and_the_sceptic_comes_near(name, model, band, least):
+    found = list(findings(standardised_case(name, model, band=band)))
+    assert [f for f in found if not f.holds] == []
+    assert least <= power(found) <= 1
+
+
 PLANTED_IN = {
     "laplace, history, clipped": case_of("laplace messages", "history", True),
     "gaussian, latest, logistic": case_of("gaussian messages", "latest", False),
     "laplace source, clipped": case_of("laplace source", "latest", True),
     "laplace source, history, thinned": replace(case_of("laplace source", "history", True), mechanism=THINNED),
     "gaussian source, correlated": replace(case_of("gaussian source", "history", False), mechanism=CORRELATED),
+    "gaussian source, standardised": standardised_case("gaussian source", logistic),
+    "laplace source, a standardised quantity": standardised_case("laplace source", quantity),
 }
 
 

@@ -7,6 +7,9 @@ move fastest. Then random moves of everything, learner by learner, each kept whe
 
 At the source the others' weights do not matter, so the lever is pulled in every round, hard, and the shared part is
 tiny: the two gradients are opposite and as long as they get in all releases that remember the record.
+
+Of standardised records all numbers are the lever's opposite, as large as they get: so are their moments, as far apart
+as two can be. What the learners agreed on, behind θ, is tried as well: at first nothing, with which T is the identity.
 """
 
 from __future__ import annotations
@@ -16,11 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.checks.worlds import FEATURES, Candidate, Case, Worlds, replace_where
+from gossamer.checks.worlds import BEYOND, FEATURES, Candidate, Case, Worlds, replace_where
 from gossamer.types import Array, Integers
 
-LEVER = 1  # the coordinate that makes margins large
-SHARE = 0.03  # of a record's norm, that lies there
+SHARE = 0.03  # of a record's norm, that lies in the lever
 STEADY_SHARE, STEADY_PULL = 1e-4, 5.5  # at the source: likewise, and how hard the lever is pulled, in powers of ten
 ARRIVALS = 12  # rounds, about, that are tried where not all are
 
@@ -69,9 +71,11 @@ def _better(worlds: Worlds, worst: Worst, given: Candidate, k: Integers) -> Wors
 def levered(case: Case, rng: np.random.Generator, k: int = 0, steady: bool = False) -> Candidate:
     """Records along the first coordinate, replaced by their opposite, with the lever pulled: often, or throughout."""
     m, T, N, outputs = case.learners, case.rounds, case.per_round, case.model.outputs
-    along, share = np.zeros(FEATURES), STEADY_SHARE if steady else SHARE
-    along[0], along[LEVER] = 1 - share, share
-    against = along * np.where(np.arange(FEATURES) == LEVER, 1, -1)
+    along, share, lever = np.zeros(FEATURES), STEADY_SHARE if steady else SHARE, case.lever
+    along[0], along[lever] = 1 - share, share
+    if case.standardised:
+        along[np.arange(FEATURES) != lever] = BEYOND
+    against = along * np.where(np.arange(FEATURES) == lever, 1, -1)
     records = np.zeros((m, T, N, FEATURES))
     records[..., 0] = rng.choice([-1.0, 1.0], size=(m, T, N)) * (1 - SHARE)
     records[..., 2] = rng.choice([0.0, SHARE], size=(m, 1, 1))
@@ -86,11 +90,13 @@ def levered(case: Case, rng: np.random.Generator, k: int = 0, steady: bool = Fal
     targets = np.zeros((m, T, FEATURES, outputs))
     spread = rng.choice([-1.0, 1.0], size=(m, 1, outputs)) if outputs > 1 else 1.0
     pulled = np.ones((m, T)) if steady else rng.choice([1.0, 1.0, 0.0], size=(m, T))
-    targets[:, :, LEVER] = (pull * pulled)[..., None] * spread
+    targets[:, :, lever] = (pull * pulled)[..., None] * spread
     messages = rng.normal(size=(m, T, case.size)) * rng.choice([0.0, 1.0], size=(m, 1, 1))
-    return Candidate(
-        records, labels, np.tile(against, (m, 1)), label.astype(float), targets.reshape(m, T, -1), messages
-    )
+    points = np.zeros((m, T, case.size))
+    points[..., : FEATURES * outputs] = targets.reshape(m, T, -1)
+    standard = case.model.standardise
+    other = 1 - label if standard is not None and standard.label else label
+    return Candidate(records, labels, np.tile(against, (m, 1)), other.astype(float), points, messages)
 
 
 def _random(case: Case, rng: np.random.Generator) -> Candidate:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gossamer.checks import Finding
+from gossamer.checks import Finding, moments
 from gossamer.checks.audit import findings
 from gossamer.checks.noise import LATE
 from gossamer.checks.worlds import Case
@@ -300,6 +300,10 @@ def _at_source(case: Case) -> bool:
     return not _on_messages(case)
 
 
+def _wrapped_at_source(case: Case) -> bool:
+    return _at_source(case) and _as_declared(case)
+
+
 def _each_clipped(case: Case) -> bool:
     return case.model.clip is not None and case.model.clip.per == "record"
 
@@ -310,6 +314,15 @@ def _runs_out(case: Case) -> bool:
     return any(
         total(each, half, case.law.squared) < 0.999 * total(each, case.rounds, case.law.squared) for each in case.terms
     )
+
+
+def _standardised(case: Case) -> bool:
+    return case.standardised
+
+
+def _as_declared(case: Case) -> bool:
+    """Whether gradients are of records as declared; what is standardised is spoilt in gossamer.checks.moments."""
+    return not case.standardised
 
 
 def _lipschitz(case: Case) -> bool:
@@ -342,28 +355,47 @@ DEFECTS = (
         lambda case: _on_messages(case) and case.terms[0].dynamics(1).A.shape[1] > 1,
     ),
     Defect("the gradient sent beside, without noise", _gradient_slips_out, "without noise", _on_messages),
-    Defect("c declared half as large", _declares(lambda r: r._replace(c=r.c / 2)), "norm"),
+    Defect("c declared half as large", _declares(lambda r: r._replace(c=r.c / 2)), "norm", _as_declared),
     Defect("L declared as 0", _declares(lambda r: r._replace(L=0.0)), "moves", _lipschitz),
-    Defect("one learner left unclipped", _one_unclipped, "norm", lambda case: case.model.clip is not None),
+    Defect(
+        "one learner left unclipped",
+        _one_unclipped,
+        "norm",
+        lambda case: case.model.clip is not None and _as_declared(case),
+    ),
     Defect(
         "the clipper sees the mean, not each record",
         _mean_clipped,
         "one record",
-        lambda case: _each_clipped(case) and case.per_round > 1,
+        lambda case: _each_clipped(case) and case.per_round > 1 and _as_declared(case),
     ),
-    Defect("a record counted twice in the mean", _counted_twice, "gradient", _at_source),
-    Defect("the ridge noised with the data, around a record", _ridge_in_gradient, "norm", _at_source),
-    Defect("the ridge around the records' mean, after the noise", _ridge_with_data, "replayed loss", _at_source),
+    Defect("a record counted twice in the mean", _counted_twice, "gradient", _wrapped_at_source),
+    Defect("the ridge noised with the data, around a record", _ridge_in_gradient, "norm", _wrapped_at_source),
+    Defect(
+        "the ridge around the records' mean, after the noise", _ridge_with_data, "replayed loss", _wrapped_at_source
+    ),
     Defect(
         "released before the first round that is booked",
         _with_boundary(ReleasesEarly),
         "rounds that release none",
-        lambda case: _at_source(case) and min(each.releases.after for each in case.terms) > 0,
+        lambda case: _wrapped_at_source(case) and min(each.releases.after for each in case.terms) > 0,
     ),
     Defect(
         "past gradients subtracted without their noise",
         _with_boundary(SubtractsBare),
         "beside what was released",
         lambda case: len(case.terms[0].factor) > 1,
+    ),
+    Defect("moments not cut off at 1", moments.moments_not_cut_off, "moments", _standardised),
+    Defect("all of c for every number's moments", moments.unit_not_divided, "moments", _standardised),
+    Defect("moments released and not booked", moments.head_not_charged, "rounds that release none", _standardised),
+    Defect("seen by one's own moments, without noise", moments.seen_by_own_moments, "replayed loss", _standardised),
+    Defect("records counted in what gets no noise", moments.last_coordinate_from_records, "replayed", _standardised),
+    Defect("averaged before the noise", moments.averaged_before_noise, "replayed loss", _standardised),
+    Defect(
+        "a running mean that goes on without releases",
+        moments.running_without_release,
+        "kept of who releases none",
+        lambda case: _standardised(case) and _runs_out(case) and case.learners > 1,
     ),
 )

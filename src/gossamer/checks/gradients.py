@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gossamer.checks import Finding, within
-from gossamer.checks.worlds import FEATURES, Case, replace_where
+from gossamer.checks.worlds import BEYOND, FEATURES, Case, replace_where
 from gossamer.types import Array
 
 TRIES, CLIMBS = 30, 60
@@ -26,6 +26,10 @@ def gradient_findings(case: Case, seed: int = 0) -> Iterator[Finding]:
     share = "one round" if case.setting.per_round else "one record"
     changes = _climbed(case, rng, _replaced)
     yield _worst(f"what {share} of {case.per_round} changes in a gradient", changes, allowed)
+    if case.standardised:
+        yield _worst("a record's moments' norm", _climbed(case, rng, _size_of_moments), [t.bound.c for t in case.terms])
+        apart = _climbed(case, rng, _moments_replaced)
+        yield _worst(f"what one record of {case.per_round} changes in moments", apart, allowed)
     if math.isfinite(case.terms[0].bound.L):
         slopes = _climbed(case, rng, _slope)
         yield _worst("how far a gradient moves for each step of θ", slopes, [t.bound.L for t in case.terms])
@@ -37,6 +41,7 @@ def _worst(name: str, measured: Array, declared: list[float]) -> Finding:
 
 
 Given = tuple[Array, ...]  # rows (m, N, FEATURES), labels, another row, its label, θ
+Released = Callable[[Case, Array, Array, Array], Array]  # what is released of rows and labels, at θ
 
 
 def _climbed(case: Case, rng: np.random.Generator, measure: Callable[[Case, Given], Array]) -> Array:
@@ -57,11 +62,16 @@ def _drawn(case: Case, rng: np.random.Generator) -> Given:
     other = rng.normal(size=(m, FEATURES))
     theta = rng.normal(size=(m, FEATURES, case.model.outputs)) * 2.0 ** rng.uniform(-3, FAR, size=(m, 1, 1))
     lever = rng.random(m) < 0.5
-    rows[lever, :, :] = (1.0, 0.03, 0.0)
-    other[lever] = (-1.0, 0.03, 0.0)
+    along = np.full(FEATURES, BEYOND) if case.standardised else np.array([1.0, 0.0, 0.0])
+    along[case.lever] = 0.03
+    rows[lever, :, :] = along
+    other[lever] = along * np.where(np.arange(FEATURES) == case.lever, 1, -1)
     theta[lever, 0] = 0.0
     labels = rng.integers(0, case.classes, size=(m, N)).astype(float)
-    return rows, labels, other, rng.integers(0, case.classes, size=m).astype(float), theta.reshape(m, -1)
+    points = np.zeros((m, case.size))  # behind θ nothing has been agreed on, or something
+    points[:, : FEATURES * case.model.outputs] = theta.reshape(m, -1)
+    points[~lever, FEATURES * case.model.outputs :] = rng.normal(size=case.size - FEATURES * case.model.outputs)
+    return rows, labels, other, rng.integers(0, case.classes, size=m).astype(float), points
 
 
 def _shaken(given: Given, size: float, rng: np.random.Generator) -> Given:
@@ -83,21 +93,37 @@ def _gradient(case: Case, rows: Array, labels: Array, theta: Array) -> Array:
     return gradients
 
 
+def _moments(case: Case, rows: Array, labels: Array, theta: Array) -> Array:
+    """Every learner's moments of records of its own, as the run would release them."""
+    memory = case.memory()
+    memory.observe(case.batch(rows, labels))
+    moments: Array = memory.seen(theta, case.looks.first)
+    return moments
+
+
 def _norm(case: Case, vectors: Array) -> Array:
     return np.asarray(np.linalg.norm(vectors, case.law.norm, axis=1))
 
 
-def _size(case: Case, given: Given) -> Array:
+def _size(case: Case, given: Given, of: Released = _gradient) -> Array:
     rows, labels, _, _, theta = given
-    return _norm(case, _gradient(case, rows[:, :1], labels[:, :1], theta))
+    return _norm(case, of(case, rows[:, :1], labels[:, :1], theta))
 
 
-def _replaced(case: Case, given: Given) -> Array:
+def _replaced(case: Case, given: Given, of: Released = _gradient) -> Array:
     rows, labels, other, label, theta = given
     again, relabelled = rows.copy(), labels.copy()
     some = slice(None) if case.setting.per_round else slice(0, 1)
     again[:, some], relabelled[:, some] = other[:, None], label[:, None]
-    return _norm(case, _gradient(case, rows, labels, theta) - _gradient(case, again, relabelled, theta))
+    return _norm(case, of(case, rows, labels, theta) - of(case, again, relabelled, theta))
+
+
+def _size_of_moments(case: Case, given: Given) -> Array:
+    return _size(case, given, _moments)
+
+
+def _moments_replaced(case: Case, given: Given) -> Array:
+    return _replaced(case, given, _moments)
 
 
 def _slope(case: Case, given: Given) -> Array:

@@ -211,6 +211,8 @@ def source_findings(case: Case) -> Iterator[Finding]:
     budgets = [Accountant(terms, delta=delta).epsilon_at(half, delta) for terms in case.terms]
     if min(budgets) <= 0:
         return
+    # One learner goes on to the end: what the others do without a release is then worked out beside its own.
+    budgets[-1] = Accountant(case.terms[-1], delta=delta).epsilon_at(case.rounds, delta)
     ledgers = [Accountant(terms, budget, delta) for terms, budget in zip(case.terms, budgets, strict=True)]
     frozen = _stepped(case, type(case.boundary())(case.mechanism, ledgers, case.rounds))
     last = [int(np.flatnonzero(used).max(initial=-1)) + 1 for used in frozen.released.T]
@@ -219,6 +221,8 @@ def source_findings(case: Case) -> Iterator[Finding]:
     ]
     i = int(np.argmax(spent))
     yield within(f"ε of what was released, of the budget, learner {i}", float(spent[i]), 1.0, 1e-6)
+    if case.standardised:
+        yield within("what changed in what is kept of who releases none", frozen.strayed, 0)
     if case.learners > 1:
         yield within("rounds in which nobody's model is mixed", int((~frozen.moved).sum()), 0)
 
@@ -227,6 +231,7 @@ class _Stepped(NamedTuple):
     released: Any  # (rounds, m) whether a learner stepped with a gradient that is not exactly 0
     draws: list[int]  # of noise, in each round
     moved: Any  # (rounds,) whether some point moved
+    strayed: int  # rows of what the memory keeps that changed in a round in which their learner did not release
 
 
 def _stepped(case: Case, boundary: PrivateBoundary) -> _Stepped:
@@ -241,17 +246,21 @@ def _stepped(case: Case, boundary: PrivateBoundary) -> _Stepped:
 
     spied._noised = counted
     rows, mix = case.network.rows(mixes=case.algorithm.mixes), Mixer(case.network, case.algorithm.mixes)
-    rounds = Rounds(case.algorithm, rows, case.memory(), boundary, max(case.model.l2, 0.1), finite=True)
+    memory, strayed = case.memory(), 0
+    rounds = Rounds(case.algorithm, rows, memory, boundary, max(case.model.l2, 0.1), finite=True)
     start = np.random.default_rng(0).normal(size=(case.learners, case.size))
     state, released, moved = rounds.start(case.algorithm.init(rows, start)), [], []
     for t in range(case.rounds):
+        before = memory.kept()
         gradient, out = rounds.send(state, case.stream.arrivals(t), t)
+        changed = [(value != before.get(name, value)).any(axis=1) for name, value in memory.kept().items()]
+        strayed += sum(int((one & ~np.broadcast_to(boundary.fresh(t), one.shape)).sum()) for one in changed)
         got = {channel: mix(each.over, each.value) for channel, each in out.items()}
         after = rounds.receive(state, gradient, got, [c for c, each in out.items() if each.private], t)
         released.append((gradient != 0).any(axis=1))
         moved.append(bool((case.algorithm.point(after) != case.algorithm.point(state)).any()))
         state = after
-    return _Stepped(np.array(released), draws, np.array(moved))
+    return _Stepped(np.array(released), draws, np.array(moved), strayed)
 
 
 def _scale_finding(name: str, x: Array, law: Law) -> Finding:

@@ -24,6 +24,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import Gradient, LinearModel
+from gossamer.models.standard import Looks, StandardMemory
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism, PrivateBoundary, Setting, noised_fields
 from gossamer.privacy.accountant import Terms, total
@@ -31,19 +32,23 @@ from gossamer.privacy.laws import Law
 from gossamer.records import Batch, FeatureBounds, dense_table
 from gossamer.rounds import Rounds
 from gossamer.setting import setting_of
+from gossamer.standardising import looks_of
 from gossamer.streams import OnePass
 from gossamer.types import Array, Integers
 
 FEATURES = 3
+BEYOND = 2.0  # how large the numbers of standardised records are, where nothing but the memory cuts them off
 
 
 @dataclass(frozen=True)
 class Case:
     """What is audited: a method on a network, a model, a mechanism, and how gradients are taken.
 
-    `bind` makes the boundary; a planted defect puts another in its place. `bounds` are of the records, where they are
-    not those of the unit ball. An adversary thinks in FEATURES coordinates; where Laplace noise meets records that are
-    longer in ‖·‖₁ than in any coordinate, each of these stands for several, which all have the same value.
+    `bind` makes the boundary, `remember` the memory; a planted defect puts another in its place. `bounds` are of the
+    records, where they are not those of the unit ball. Where numbers are standardised nothing is declared of them, and
+    they go up to BEYOND; a quantity's labels, 0 and 1 to the adversary, are −BEYOND and BEYOND. An adversary thinks in
+    FEATURES coordinates; where Laplace noise meets records that are longer in ‖·‖₁ than in any coordinate, each of
+    these stands for several, which all have the same value.
     """
 
     algorithm: Algorithm[Any]
@@ -55,6 +60,7 @@ class Case:
     per_round: int = 1
     bind: Callable[[Mechanism, Setting], PrivateBoundary] = lambda mechanism, setting: mechanism.bind(setting)
     bounds: FeatureBounds | None = None
+    remember: Callable[..., Any] = lambda model, *given: model.memory(*given)
 
     @property
     def learners(self) -> int:
@@ -81,8 +87,24 @@ class Case:
             self.to_features(rng.normal(size=(m * count, FEATURES))), np.arange(float(m * count)) % max(self.classes, 2)
         )
         unit_ball = FeatureBounds(FEATURES ** (1 - 1 / self.law.norm), 1.0, 1.0)
-        table = replace(table, bounds=self.bounds or unit_ball)
+        table = replace(table, bounds=None if self.standardised else self.bounds or unit_ball)
         return OnePass(table, list(np.arange(m * count).reshape(m, count)), self.per_round)
+
+    @property
+    def standardised(self) -> bool:
+        return self.model.standardise is not None
+
+    @cached_property
+    def looks(self) -> Looks:
+        """When the run looks at moments, whatever a planted boundary books of it."""
+        memory = self.model.memory(self.stream.table, self.gradient, np.ones(self.learners, dtype=np.int64))
+        assert isinstance(memory, StandardMemory)
+        return looks_of(memory, self.mechanism.bind(self.setting), self.mechanism, self.rounds, self.network)
+
+    @property
+    def lever(self) -> int:
+        """The coordinate that makes margins large: where numbers are standardised, one that is none."""
+        return FEATURES - 1 if self.standardised else 1
 
     @property
     def classes(self) -> int:
@@ -113,11 +135,16 @@ class Case:
     def batch(self, rows: Array, labels: Array) -> Batch:
         """(m, N, FEATURES) of vectors and their (m, N) labels as records of one round, within the declared bounds."""
         m, N = labels.shape
+        if self.model.standardise is not None and self.model.standardise.label:
+            labels = BEYOND * (2 * labels - 1)
         return Batch(self.to_features(rows).reshape(m * N, -1), labels.ravel(), np.full(m, N, dtype=np.int64))
 
     def memory(self) -> Any:
         room = np.full(self.learners, self.rounds * self.per_round, dtype=np.int64)
-        return self.model.memory(self.stream.table, self.gradient, room)
+        memory = self.remember(self.model, self.stream.table, self.gradient, room)
+        if self.standardised:
+            memory.prepare(self.looks)
+        return memory
 
     @property
     def copies(self) -> int:
@@ -126,6 +153,8 @@ class Case:
 
     def to_features(self, vectors: Array) -> Array:
         """Any vectors to features within the declared bounds."""
+        if self.standardised:
+            return np.asarray(vectors.clip(-BEYOND, BEYOND))
         norm = np.linalg.norm(vectors, self.law.norm, axis=-1, keepdims=True)
         scaled: Array = vectors / np.maximum(norm, 1.0)
         if self.bounds is None:

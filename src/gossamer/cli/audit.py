@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import typer
 from rich.console import Console
@@ -17,11 +18,12 @@ from gossamer.checks.audit import findings, power
 from gossamer.checks.defects import DEFECTS
 from gossamer.checks.defects import self_test as run_self_test
 from gossamer.checks.judge import judge
-from gossamer.checks.worlds import Case
-from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression
+from gossamer.checks.worlds import FEATURES, Case
+from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression, SoftmaxRegression
+from gossamer.models.standard import Standardise
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Gaussian, Laplace, Mechanism
-from gossamer.privacy.releases import every, thinning
+from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.schedules import decay
 
 GRADIENTS: tuple[Gradient, ...] = ("history", "latest")
@@ -88,6 +90,9 @@ def _cases(network: Network, rounds: int, per_round: int) -> Iterator[tuple[floa
                 continue  # a step changes nothing there
             if step == STEPS[0] or not clipped:
                 yield step, Case(algorithm, network, _model(mechanism, clipped), mechanism, gradient, rounds, per_round)
+    algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
+    for model, mechanism in _standardised(rounds):
+        yield STEPS[0], Case(algorithm, network, model, mechanism, "history", rounds, per_round)
 
 
 def _self_test(network: Network, rounds: int, per_round: int, console: Console) -> int:
@@ -98,6 +103,10 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
     cases = [
         Case(algorithm, network, _model(mechanism, clipped), mechanism, gradient, rounds, per_round)
         for mechanism, gradient, clipped in _planted()
+    ]
+    cases += [
+        Case(algorithm, network, model, mechanism, "history", rounds, per_round)
+        for model, mechanism in _standardised(rounds)[:2]
     ]
     with _bar() as bar:
         task = bar.add_task("planting defects", total=len(cases) * len(DEFECTS))
@@ -140,7 +149,8 @@ def _name(mechanism: Mechanism) -> str:
 
 
 def _model_name(case: Case) -> str:
-    return type(case.model).__name__.removesuffix("Regression").lower()
+    name = type(case.model).__name__.removesuffix("Regression").lower()
+    return f"{name}, standardised" if case.standardised else name
 
 
 def _model(mechanism: Mechanism, clipped: bool) -> LinearModel:
@@ -148,6 +158,22 @@ def _model(mechanism: Mechanism, clipped: bool) -> LinearModel:
     if not clipped:
         return LogisticRegression(l2=0.01)
     return RidgeRegression(l2=0.01, clip=Clip(mechanism.law.norm, 0.5))
+
+
+def _standardised(rounds: int) -> list[tuple[LinearModel, Mechanism]]:
+    """Models that look at moments first, in the head of the releases."""
+    head = Releases(1, rounds // 2, head=max(1, rounds // 4), pause=1)
+    gaussian, laplace = (
+        Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=head),
+        Laplace(decay(1.0, 0.3), "source", releases=head),
+    )
+    numbers = Standardise(tuple(range(FEATURES - 1)), width=float(FEATURES))
+    quantity = replace(numbers, label=True)
+    return [
+        (LogisticRegression(0.01, Clip(2, 0.5), intercept=True, standardise=numbers), gaussian),
+        (RidgeRegression(0.01, Clip(1, 0.5), intercept=True, standardise=quantity), laplace),
+        (SoftmaxRegression(3, 0.01, Clip(2, 0.5), intercept=True, standardise=numbers), replace(gaussian, band=3)),
+    ]
 
 
 def _mechanisms() -> list[Mechanism]:

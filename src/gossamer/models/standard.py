@@ -6,7 +6,7 @@ do the same, with one more thing to learn, and with a small share of their budge
 
 1. **The moments.** In a few rounds, the head of the release schedule, a learner's gradient is not the loss's but
 
-       −κ · mean over its records of (a_j, a_j² − ½)_j           j over the numbers, and the label if it is a quantity
+       −κ · mean over its records of (a_j, a_j² − 1)_j           j over the numbers, and the label if it is a quantity
 
    in coordinates ψ of their own, behind θ; and −1 in one last coordinate, which is no record's and gets no noise. The
    algorithm sums and mixes them as it does any gradient. So ψ_i/ψ_i,last tends to the mean over all learners, with the
@@ -25,8 +25,14 @@ do the same, with one more thing to learn, and with a small share of their budge
 **Privacy.** Given all that was released before, T and φ are fixed, in both worlds of the proof in
 gossamer.privacy.source, as θ is. The released mean is over vectors of norm ≤ c, record by record, in both phases. What
 is done to it later (leaving coordinates out, T, the ridge, running means, ψ's last coordinate) looks at no record.
-‖(a_j, a_j² − ½)‖² = a_j⁴ + ¼ ≤ 5/4 for |a_j| ≤ 1, and numbers beyond are cut off for it: κ = c/√(5k/4), less 2^−30 for
-rounding. In L2, that is; in L1 it is |a_j| + |a_j² − ½| ≤ 3/2 each.
+With x = a_j² ≤ 1, ‖(a_j, a_j² − 1)‖² = x + (1 − x)² = 1 − x (1 − x) ≤ 1, and numbers beyond 1 are cut off for it:
+κ = c/√k for k numbers, less 2^−30 for rounding. No larger κ would do, because records at opposite ends are 2√k apart.
+That is in L2; in L1 |a_j| + 1 − a_j² ≤ 5/4, and κ = c/(5k/4).
+
+Whatever a record holds, what is seen of it is finite, and clipped. A sum of moments is rounded as any sum of vectors of
+norm ≤ c is, which is in the ledger's price. How many records a learner has is public: replacing one changes neither
+that, nor weights, the rounds that release, κ or the least spread. What a run's record keeps of this (middles, spreads,
+running means) are functions of releases; who does not release in a round keeps what it had.
 
 A spread is not taken to be below what the noise in the moments would make of none at all.
 """
@@ -41,7 +47,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.arrays import dense
-from gossamer.models.bounds import Norm
+from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.models.bounds import LARGEST, Norm
 from gossamer.models.memory import LinearMemory
 from gossamer.records import Batch, Population, Table
 from gossamer.types import Array, Integers
@@ -77,7 +84,7 @@ class Standardise:
     def unit(self, c: float, norm: Norm) -> float:
         """κ: how much of a record's moments is released, so that its norm is at most c."""
         numbers = max(self.numbers, 1)
-        return SAFE * c / (1.5 * numbers if norm == 1 else math.sqrt(1.25 * numbers))
+        return SAFE * c / (1.25 * numbers if norm == 1 else math.sqrt(numbers))
 
 
 class Looks(NamedTuple):
@@ -123,11 +130,25 @@ def seen_by_all(model: LinearModel, population: Population, theta: Array) -> tup
     return features, seeing.to_seen(theta[None])[0]
 
 
+def _check_columns(about: Standardise, table: Table) -> None:
+    """Refuse to see numbers where the table has none: codes of categories, bytes, or no such column."""
+    strange = [k for k in about.columns if not 0 <= k < table.columns]
+    if strange or len(set(about.columns)) < len(about.columns):
+        requirement = f"expected numbers of columns, each once, from 0 to {table.columns - 1}"
+        raise BadValue("standardise", about.columns, requirement, python=f"Standardise({about.columns!r})")
+    if about.columns and (table.codebook is not None or table.rows.dtype != np.float64):
+        raise GossamerError(
+            "the features are packed, and what is standardised are numbers: give them as floats, or ",
+            Argument("standardise", False), ".",
+        )  # fmt: skip
+
+
 class StandardMemory:
     """A linear model's memory of k learners, which looks at standardised records from some round on."""
 
     def __init__(self, model: LinearModel, table: Table, inner: LinearMemory | StatisticsMemory) -> None:
         assert model.standardise is not None
+        _check_columns(model.standardise, table)
         self._model, self._inner, self.about = model, inner, model.standardise
         self._columns, self._outputs = table.columns, model.outputs
         self._change_records = isinstance(inner, LinearMemory)  # sums of records are of records as declared
@@ -171,8 +192,9 @@ class StandardMemory:
         if self.about.label:
             numbers = np.column_stack([numbers, batch.labels])
         if self._model.clip is not None:
-            numbers = numbers.clip(-1.0, 1.0)  # which declared ranges see to; the budget does not rest on it
-        np.add.at(self._sums, owner, np.hstack([numbers, numbers**2 - 0.5]))
+            # Which declared ranges see to; the budget does not rest on it, whatever a record holds.
+            numbers = np.nan_to_num(numbers, nan=0.0).clip(-1.0, 1.0)
+        np.add.at(self._sums, owner, np.hstack([numbers, numbers**2 - 1.0]))
 
     def seen(self, theta: Array, t: int) -> Array:
         """What is released in round t, before noise: moments, or the mean gradient of records as they are seen."""
@@ -214,9 +236,10 @@ class StandardMemory:
         heard = psi[:, -1:] > 0
         moments = np.where(heard, psi[:, :-1] / np.where(heard, psi[:, -1:], 1.0) / self._unit, 0.0)
         middles = moments[:, :k] if self._model.intercept else np.zeros_like(moments[:, :k])
-        if self._looks is not None and self._looks.least.any():
-            middles = middles.clip(-1.0, 1.0)
-        variance = moments[:, k:] + 0.5 - middles**2
+        within = self._model.clip is not None  # numbers within −1 … 1: no more than they have, whatever neighbours sent
+        middles = middles.clip(-1.0, 1.0) if within else middles
+        variance = moments[:, k:] + 1.0 - middles**2
+        variance = np.minimum(variance, 1.0) if within else variance
         least = np.maximum(NARROWEST, 0.0 if self._looks is None else self._looks.least)[:, None]
         spreads = np.where(heard, np.sqrt(np.maximum(variance, least)), 1.0)
         self.adopt(Frame(np.where(heard, middles, 0.0), spreads))
@@ -233,7 +256,9 @@ class StandardMemory:
         if not len(self._where):
             return rows
         k, seen = len(self._where), rows.copy()
-        seen[:, self._where] = (rows[:, self._where] - self._frame.middles[owner, :k]) / self._frame.spreads[owner, :k]
+        with np.errstate(over="ignore"):
+            each = (rows[:, self._where] - self._frame.middles[owner, :k]) / self._frame.spreads[owner, :k]
+        seen[:, self._where] = each.clip(-LARGEST, LARGEST)  # an infinite one would weigh 0 · ∞, clipped or not
         return seen
 
     def _seen_labels(self, labels: Array, owner: Integers) -> Array:

@@ -88,6 +88,7 @@ class Terms:
         if self.where == "messages":
             return self.coordinates * int(rounds) * len(self.dynamics(1).channels)
         seen = min(self.window, MOST_RECORDS) / self.releases.step + len(self.factor)  # longer runs are refused
+        seen += self.releases.head  # one a round, whatever the step is
         return self.coordinates * min(math.ceil(seen), self.releases.count(rounds))
 
     def surcharge(self, rounds: int) -> float:

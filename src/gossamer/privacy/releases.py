@@ -41,7 +41,8 @@ class Releases:
     pause: int = 0
 
     def __post_init__(self) -> None:
-        for name, said, least in (("step", "r", 1), ("after", "after", 0), ("until", "until", self.after + 1)):
+        whole = (("step", "r", 1), ("after", "after", 0), ("until", "until", self.after + 1))
+        for name, said, least in (*whole, ("head", "head", 0), ("pause", "pause", 0)):
             value = getattr(self, name)
             if name == "until" and value == math.inf:
                 continue
@@ -51,7 +52,7 @@ class Releases:
                     requirement = f"expected a round after {self.after}, up to {LATEST:g}"
                 raise BadValue("releases", value, requirement, python=f"releases with {said}={value!r}")
             object.__setattr__(self, name, int(value))
-        if min(self.head, self.pause) < 0 or self.after < self.head + self.pause:
+        if self.after < self.head + self.pause:
             requirement = f"expected room for {self.head} releases and {self.pause} rounds before round {self.after}"
             raise BadValue("releases", str(self), requirement, python=f"releases={self}")
         number = isinstance(self.ratio, Real) and not isinstance(self.ratio, bool | np.bool_)
