@@ -240,7 +240,7 @@ class StandardMemory:
         middles = middles.clip(-1.0, 1.0) if within else middles
         variance = moments[:, k:] + 1.0 - middles**2
         variance = np.minimum(variance, 1.0) if within else variance
-        least = np.maximum(NARROWEST, 0.0 if self._looks is None else self._looks.least)[:, None]
+        least = np.reshape(np.maximum(NARROWEST, 0.0 if self._looks is None else self._looks.least), (-1, 1))
         spreads = np.where(heard, np.sqrt(np.maximum(variance, least)), 1.0)
         self.adopt(Frame(np.where(heard, middles, 0.0), spreads))
 
