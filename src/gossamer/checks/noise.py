@@ -251,9 +251,10 @@ def _stepped(case: Case, boundary: PrivateBoundary) -> _Stepped:
     start = np.random.default_rng(0).normal(size=(case.learners, case.size))
     state, released, moved = rounds.start(case.algorithm.init(rows, start)), [], []
     for t in range(case.rounds):
-        before = memory.kept()
+        then = memory.kept() if case.standardised else {}
         gradient, out = rounds.send(state, case.stream.arrivals(t), t)
-        changed = [(value != before.get(name, value)).any(axis=1) for name, value in memory.kept().items()]
+        now = memory.kept() if case.standardised else {}
+        changed = [(value != then.get(name, value)).any(axis=1) for name, value in now.items()]
         strayed += sum(int((one & ~np.broadcast_to(boundary.fresh(t), one.shape)).sum()) for one in changed)
         got = {channel: mix(each.over, each.value) for channel, each in out.items()}
         after = rounds.receive(state, gradient, got, [c for c, each in out.items() if each.private], t)

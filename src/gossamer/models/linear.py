@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from gossamer.arrays import NUMPY, Kind
-from gossamer.errors import BadValue, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LOGISTIC_ERROR, MOST, UNIT, Clip, Norm, Reach, Sizes, Weights, reach
 from gossamer.models.memory import LinearMemory
@@ -104,6 +104,10 @@ class LinearModel(ABC):
         return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
 
     def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory | StandardMemory:
+        if self.standardise is not None and keep != "history":
+            raise GossamerError(
+                Argument("standardise", True), " needs ", Argument("gradient", "history"), ": use it, or leave it out."
+            )
         inner = self._records(table, keep, room)
         return inner if self.standardise is None else StandardMemory(self, table, inner)
 

@@ -177,6 +177,8 @@ class Plan:
         own = json.dumps(own_privacy, sort_keys=True)
         if self.config.privacy.epsilon is not None:
             own += f" accounting {ACCOUNTING}"  # rounds that were booked otherwise cannot be gone on from
+        if self.config.data.records is not None:
+            own += f" records {self.config.data.records}"  # which noise is found for, and booked by
         return f"{self.fingerprint}-{hashlib.sha256(own.encode()).hexdigest()[:16]}"
 
     @cached_property

@@ -68,9 +68,9 @@ class Records:
         return None if self._follow else len(self) // self._per_round
 
     def here(self, t: int) -> bool:
-        if self._follow and len(self) < (t + 1) * self._per_round:
+        if self._follow and len(self) < self._upto(t):
             self.poll()
-        return not self._follow or len(self) >= (t + 1) * self._per_round
+        return not self._follow or len(self) >= self._upto(t)
 
     def arrivals(self, t: int) -> Batch:
         rows, labels = self._some(slice(t * self._per_round, self._upto(t)))

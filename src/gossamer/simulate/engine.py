@@ -112,10 +112,6 @@ def simulate(
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
     memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    if isinstance(memory, StandardMemory) and gradient == "latest":
-        raise GossamerError(
-            Argument("standardise", True), " needs ", Argument("gradient", "history"), ": use it, or leave it out."
-        )
     metrics = metrics_of(model, stream, memory)
     notes += metrics.notes
     rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
