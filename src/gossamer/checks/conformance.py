@@ -24,22 +24,27 @@ from gossamer.checks.climb import worst_found
 from gossamer.checks.travel import WIDTH, received, travel_findings
 from gossamer.checks.worlds import Case
 from gossamer.errors import GossamerError
-from gossamer.models import LogisticRegression
+from gossamer.models import Clip, LinearModel, LogisticRegression
+from gossamer.models.standard import Standardise
 from gossamer.networks import Network
 from gossamer.privacy import Gaussian, Laplace
 from gossamer.privacy.forever import is_settled
-from gossamer.privacy.releases import every
+from gossamer.privacy.releases import Releases, every
 from gossamer.schedules import decay
 from gossamer.types import Array, Out
 
 CLOSE = 0.05  # of the learners' spread: how near the documented limit a run must come
-REPLAYS: tuple[tuple[Any, Any], ...] = (
-    (Laplace(decay(1.0, 0.6)), "history"),
-    (Laplace(decay(1.0, 0.6)), "latest"),
-    (Gaussian(decay(1.0, 0.6), delta=1e-5), "history"),
-    (Gaussian(decay(1.0, 0.6), delta=1e-5), "latest"),
-    (Laplace(decay(1.0, 0.0), "source"), "latest"),
-    (Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=every(1, after=2), band=2), "history"),
+PLAIN = LogisticRegression(l2=0.1)
+STANDARDISED = LogisticRegression(0.1, Clip(2, 0.5), intercept=True, standardise=Standardise((0, 1)))
+HEAD = Releases(1, 5, head=2, pause=1)  # moments in rounds 2 and 3
+REPLAYS: tuple[tuple[Any, Any, LinearModel], ...] = (
+    (Laplace(decay(1.0, 0.6)), "history", PLAIN),
+    (Laplace(decay(1.0, 0.6)), "latest", PLAIN),
+    (Gaussian(decay(1.0, 0.6), delta=1e-5), "history", PLAIN),
+    (Gaussian(decay(1.0, 0.6), delta=1e-5), "latest", PLAIN),
+    (Laplace(decay(1.0, 0.0), "source"), "latest", PLAIN),
+    (Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=every(1, after=2), band=2), "history", PLAIN),
+    (Gaussian(decay(1.0, 0.3), "source", delta=1e-5, releases=HEAD), "history", STANDARDISED),
 )
 
 
@@ -210,15 +215,14 @@ def _refusal(k: int, build: Callable[[], Algorithm[Any]]) -> Finding:
 
 
 def _privacy(algorithm: Algorithm[Any], net: Network) -> Iterator[Finding]:
-    model = LogisticRegression(l2=0.1)
-    for mechanism, gradient in REPLAYS:
+    for mechanism, gradient, model in REPLAYS:
         if algorithm.dynamics is None and mechanism.where == "messages":
             continue
         case = Case(algorithm, net, model, mechanism, gradient, rounds=8)
         losses = worst_found(case, tries=4, climbs=20).losses / case.claims
         i = int(losses.argmax())
-        name = f"privacy, {mechanism.law} on {mechanism.where}, {gradient}: replayed loss of learner {i}, of the claim"
-        yield within(name, float(losses[i]), 1.0)
+        what = f"{mechanism.law} on {mechanism.where}, {gradient}" + ", standardised" * case.standardised
+        yield within(f"privacy, {what}: replayed loss of learner {i}, of the claim", float(losses[i]), 1.0)
 
 
 def _power(algorithm: Algorithm[Any], net: Network) -> Finding:
