@@ -375,6 +375,19 @@ def test_a_head_that_is_no_number_of_rounds_is_refused(given):
         Releases(1, 10, **given)
 
 
+def test_weights_by_records_are_refused_where_messages_are_noised():
+    """A gradient that counts 1.6 times moves messages 1.6 times as far as the recursion says."""
+    given = {"model": gs.LogisticRegression(0.1, gs.clip_l1(0.5)), "privacy": gs.Laplace.for_budget(1.0), "steps": 5}
+    algorithm = gs.ldp_gradient_tracking(gs.decay(0.5, 0.8))
+    for weight in ("equal", "records"):
+        stream, _ = stream_of("logistic", [20, 5, 10, 15], per_round=[4, 1, 2, 3], weight=weight)
+        if weight == "equal":
+            assert (gs.simulate(algorithm, RING, stream, **given).epsilon.spent <= 1).all()
+            continue
+        with pytest.raises(gs.GossamerError, match="weight"):
+            gs.simulate(algorithm, RING, stream, **given)
+
+
 def test_what_is_not_proved_is_refused():
     stream, _ = stream_of("logistic", [12, 9, 16, 10])
     undeclared = stream.table.__class__(**{**vars(stream.table), "undeclared": "ranges were read off the data."})

@@ -16,6 +16,7 @@ from gossamer.privacy import Setting, rounding_of
 from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.streams import Stream
+from gossamer.streams.stream import weights_of
 from gossamer.types import Dynamics, Rounding
 
 
@@ -32,6 +33,7 @@ def setting_for(
     per_round: Sequence[int],
     read_once: bool,
     held: Sequence[float] = (),
+    weighted: bool = False,
 ) -> Setting:
     """All that decides the privacy of these learners; `per_round[k]` records arrive at learners[k] in every round."""
     if table.undeclared:
@@ -75,6 +77,7 @@ def setting_for(
         margin=length_of(model, table) or math.nan,
         curvature=curvature_of(model, table),
         prepares=isinstance(model, LinearModel) and model.standardise is not None,
+        weighted=weighted,
     )
 
 
@@ -117,7 +120,7 @@ def setting_of(
     return setting_for(
         range(network.m), algorithm, network, model, stream.table, gradient=gradient, steps=steps,
         size=model.theta_size(stream.table.columns), per_round=[int(n) for n in newest],
-        read_once=lasts or (ends and every), held=held,
+        read_once=lasts or (ends and every), held=held, weighted=weights_of(stream) is not None,
     )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ class Setting(NamedTuple):
     curvature: float = math.nan  # of the mean loss, in L2, as far as it is declared
     prepares: bool = False  # whether moments of the records are released before gradients: gossamer.models.standard
     planned: int | None = None  # rounds that releases are planned for, where a run goes on for longer
+    weighted: bool = False  # whether learners count unlike in the objective: factors of their gradients
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,11 @@ class Mechanism(ABC):
             raise NotProvable(
                 "how learners see standardised records is proved to be private with noise at the source alone: use ",
                 *AT_SOURCE, ", or ", Argument("standardise", False), ".",
+            )  # fmt: skip
+        elif setting.weighted:  # a record of a learner that counts twice moves its messages twice as far
+            raise NotProvable(
+                "learners with weights by their records are proved to be private with noise at the source alone: use ",
+                *AT_SOURCE, ", or ", Argument("weight", "equal"), ".",
             )  # fmt: skip
         c, L, error, error_per_size = setting.reach(self.law.norm)
         every = []
