@@ -33,6 +33,7 @@ ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
 OWN_RIDGE = 1.0  # divided by the number of records, as scikit-learn's C = 1
 CLIP = 0.5  # of the largest gradient of a logistic loss
+FEATURES_A_ROUND = 5  # of images with fixed features: a thousand rounds or so, which steps and noise are spread over
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
 
@@ -201,6 +202,14 @@ def ridge_of(spec: Spec, kind: Kind, records: int | None = None) -> float:
     if records is not None:
         return float(f"{OWN_RIDGE / records:.2g}")
     return 0.0 if kind.images or spec.data.features == "scattering" else RIDGE
+
+
+def per_round_of(spec: Spec, dataset: Dataset) -> int:
+    """Built-in records a round: the given number, the usual one, or few where noise is spread over a history."""
+    if spec.data.per_round is not None:
+        return spec.data.per_round
+    spread = spec.private and spec.privacy.where == "source" and spec.algorithm.gradient == "history"
+    return FEATURES_A_ROUND if spread and spec.data.features == "scattering" else dataset.per_round
 
 
 def goes_on(spec: Spec, dataset: Dataset | None) -> bool:
