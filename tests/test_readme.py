@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import shlex
@@ -44,6 +45,38 @@ def test_the_readmes_private_example_keeps_its_budget(capsys):
     assert re.match(r"accuracy 0\.9\d\d, ε = 1\.00, private: exact gaussian noise", capsys.readouterr().out)
     assert names["run"].epsilon.shape == (10,)
     assert names["run"].epsilon.dtype.names == ("spent", "for_ever")
+
+
+def own_data_commands() -> list[tuple[list[str], float]]:
+    """README's commands on its own CSV files, each with the accuracy that it says."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("## Your own data")[1].split("## In Python")[0]
+    lines = re.findall(r"^    gossamer (.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
+    pairs = [re.split(r"  +accuracy ", line) for line in lines]
+    return [(shlex.split(words), float(said)) for words, said in pairs]
+
+
+def test_the_readmes_own_data_reach_the_accuracy_that_it_says(tmp_path, monkeypatch, capsys):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    commands = own_data_commands()
+    assert [words[0] for words, _ in commands] == ["run", "run", "predict"]
+    for words, said in commands:
+        monkeypatch.setattr(sys, "argv", ["gossamer", *words])
+        with contextlib.suppress(SystemExit):
+            run_command()
+        told = capsys.readouterr()
+        shown = re.search(r"[Aa]ccuracy (0\.\d+) on", told.out + told.err)
+        assert shown, told
+        assert abs(float(shown[1]) - said) < 0.015, words
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 501
+
+
+def test_the_examples_visits_are_what_their_program_makes(tmp_path):
+    copy = tmp_path / "make_visits.py"
+    copy.write_text((ROOT / "examples/make_visits.py").read_text())
+    subprocess.run([sys.executable, copy], check=True)
+    for name in ("visits.csv", "new-visits.csv"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
 
 
 def test_the_privacy_pages_example_shows_a_ledger_and_draws_noise(capsys):

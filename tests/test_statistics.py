@@ -11,6 +11,7 @@ import gossamer as gs
 from gossamer.automatic import found_step
 from gossamer.datasets.regression import regression
 from gossamer.models.memory import LinearMemory
+from gossamer.models.standard import Standardise, usual_looks
 from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
 from gossamer.peers.journal import Journal
 from gossamer.peers.party import Party, rounds_kept
@@ -150,17 +151,19 @@ class Feed:
         return Batch(batch.rows[own], batch.labels[own], batch.counts[[self._i]])
 
 
-def sent_by_parties(folder, stream, steps, ends_after=None):
+def sent_by_parties(folder, stream, steps, ends_after=None, model=MODEL):
     """Everything that three parties send, each message's bytes; one starts anew after the round given, if any."""
     net, algorithm = gs.Network.ring(3), gs.ldp_gradient_tracking(step=gs.decay(0.02, 0.6))
-    size, journals, parties, sent = stream.table.columns, {}, {}, {}
+    size, journals, parties, sent = model.theta_size(stream.table.columns), {}, {}, {}
 
     def start(i):
         journals[i] = Journal(folder / f"{i}.db", "run", i, "settings", "process", rounds_kept(size, "f8", 0))
-        memory = MODEL.memory(stream.table, "history", np.array([1]))
+        memory = model.memory(stream.table, "history", np.array([1]))
+        if model.standardise is not None:
+            memory.prepare(usual_looks(steps, 4, 1))
         parties[i] = Party(
             i, algorithm, net, Feed(stream, i), memory, Unproved(None), journals[i], size=size, steps=steps,
-            ridge=MODEL.l2,
+            ridge=model.ridge(stream.table.columns),
         )  # fmt: skip
 
     for i in range(3):
@@ -194,6 +197,20 @@ def test_a_party_that_starts_again_sends_the_same_bytes_and_what_a_simulation_se
     algorithm = gs.ldp_gradient_tracking(step=gs.decay(0.02, 0.6))
     run = gs.simulate(algorithm, gs.Network.ring(3), stream, model=MODEL, steps=steps)
     np.testing.assert_allclose(np.vstack([states[i] for i in range(3)]), run.theta, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("clip", [None, gs.clip_l2(1.0)])
+@pytest.mark.parametrize("ends_after", [2, 4, 5, 7, 9, 20, 39])
+def test_a_party_that_standardises_starts_again_in_any_phase_with_the_same_bytes(tmp_path, clip, ends_after):
+    """Before and in the round of moments (4), in the pause after it, and while it learns from its records' look."""
+    stream, steps = stream_of(T=25), 40
+    model = replace(MODEL, clip=clip, standardise=Standardise((0, 2), True, 3.0))
+    for name in ("whole", "torn"):
+        (tmp_path / name).mkdir()
+    whole, states = sent_by_parties(tmp_path / "whole", stream, steps, model=model)
+    torn, _ = sent_by_parties(tmp_path / "torn", stream, steps, ends_after, model)
+    assert whole == torn
+    assert all(np.abs(theta[0, : stream.table.columns]).max() > 0 for theta in states.values())
 
 
 # -- steps for a quantity whose range is declared ----------------------------------------------------------------------

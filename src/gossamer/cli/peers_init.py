@@ -132,6 +132,7 @@ def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
 def _clip(spec: Spec, records: RecordsPlan) -> float | None:
     """The given length, or the rule's; it is written into everybody's file."""
     outputs = len(records.classes)
+    spec = spec if spec.privacy.noise is None else spec.but(epsilon=None)  # noise that is stated keeps no budget
     kind = MODELS.find("ridge" if not outputs else "logistic" if outputs == 2 else "softmax")
     return clip_of(spec, Learnt(kind, max(outputs, 1)), records.schema().table().bounds)
 

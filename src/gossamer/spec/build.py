@@ -44,6 +44,7 @@ from gossamer.spec.rules import (
     is_published,
     learnt_by,
     noise_of,
+    per_round_of,
     ridge_of,
     small_delta,
     standardises,
@@ -120,7 +121,7 @@ def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: 
         read = from_csv(**csv_arguments(spec, learnt, learners))
         weight = spec.data.weight or "records"
         return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, weight) if goes_on(spec, dataset) else read
-    flat = spec.flat() | {"per_round": spec.data.per_round or dataset.per_round}
+    flat = spec.flat() | {"per_round": per_round_of(spec, dataset)}
     options = {name: flat[name] for name in dataset.options if name != "tested"}
     stream = DATASETS.call(dataset.name, dataset.read, learners, spec.length.seed, member="arrivals", **options)
     if spec.data.tested is not None and stream.test is not None:

@@ -53,7 +53,8 @@ class Data:
     )
     per_round: int | None = setting(
         help="Records that arrive at each learner in a round [default: as many as it takes to read a CSV in half of "
-        "--steps, or 1 with --gradient latest or --where messages; 40 images].",
+        "--steps, or 1 with --gradient latest or --where messages; 40 images, or 5 of scattering features with "
+        "--epsilon].",
         least=1,
     )
     weight: Literal["equal", "records"] | None = setting(

@@ -13,7 +13,14 @@ from gossamer.models.registry import MODELS, Kind
 from gossamer.privacy.laws import law_named
 from gossamer.records import FeatureBounds
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
-from gossamer.spec.languages import class_names, column_categories, column_ranges, names, separator_of
+from gossamer.spec.languages import (
+    class_names,
+    column_categories,
+    column_ranges,
+    names,
+    noise_schedule,
+    separator_of,
+)
 from gossamer.streams.csv import classes_in, count_classes, reading_of
 from gossamer.streams.files import Reading
 
@@ -26,6 +33,7 @@ ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
 OWN_RIDGE = 1.0  # divided by the number of records, as scikit-learn's C = 1
 CLIP = 0.5  # of the largest gradient of a logistic loss
+FEATURES_A_ROUND = 5  # of images with fixed features: a thousand rounds or so, which steps and noise are spread over
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
 
@@ -196,17 +204,28 @@ def ridge_of(spec: Spec, kind: Kind, records: int | None = None) -> float:
     return 0.0 if kind.images or spec.data.features == "scattering" else RIDGE
 
 
+def per_round_of(spec: Spec, dataset: Dataset) -> int:
+    """Built-in records a round: the given number, the usual one, or few where noise is spread over a history."""
+    if spec.data.per_round is not None:
+        return spec.data.per_round
+    spread = spec.private and spec.privacy.where == "source" and spec.algorithm.gradient == "history"
+    return FEATURES_A_ROUND if spread and spec.data.features == "scattering" else dataset.per_round
+
+
 def goes_on(spec: Spec, dataset: Dataset | None) -> bool:
     """Whether learners read a file in the first half of the run, and go on over what they have read in the second."""
-    messages = spec.private and where_of(spec, dataset) == "messages"
-    return dataset is None and spec.algorithm.gradient != "latest" and not messages and spec.data.per_round is None
+    return _over_history(spec, dataset) and spec.data.per_round is None
 
 
 def standardises(spec: Spec, dataset: Dataset | None) -> bool:
     """Whether learners look at numbers from their middle, in units of their spread."""
-    if spec.model.standardise is not None:
-        return spec.model.standardise
-    messages = spec.private and where_of(spec, dataset) == "messages"
+    return _over_history(spec, dataset) if spec.model.standardise is None else spec.model.standardise
+
+
+def _over_history(spec: Spec, dataset: Dataset | None) -> bool:
+    """Whether own records are learnt from over and over; noise on messages is for one look at each, as in the paper."""
+    seeded = spec.privacy.noise is not None and noise_schedule(spec.privacy.noise, 1) is not None
+    messages = seeded or (spec.private and where_of(spec, dataset) == "messages")
     return dataset is None and spec.algorithm.gradient != "latest" and not messages
 
 

@@ -109,6 +109,13 @@ class OnePass:
         paced = copy.copy(self)
         paced.__dict__.pop("population", None)
         paced._set_pace((-(-self._lengths // rounds)).tolist(), weight, {})
+        if (self._lengths != self._lengths[0]).any():
+            least, most = f"{self._lengths.min():,}", f"{self._lengths.max():,}"
+            counted, other = "by that", Argument("weight", "equal")
+            if weight == "equal":
+                counted, other = "all alike", Argument("weight", "records")
+            said = Sentence(f"Learners have {least} to {most} records and count {counted}; ", other, " is otherwise.")
+            paced.notes = (*self.notes, said)
         return paced
 
     def arrivals(self, t: int) -> Batch:
