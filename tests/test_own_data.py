@@ -105,6 +105,16 @@ def test_learners_of_unlike_size_learn_what_their_weights_say(tmp_path, weight):
         assert loss(theta) - best.fun < 2e-4
 
 
+def test_weights_are_as_said_at_a_pace_of_ones_own(tmp_path):
+    write(tmp_path / "own.csv", SIZES)
+    said = {"csv": str(tmp_path / "own.csv"), "target": "y", "split_by": "site", "per_round": 3}
+    assert build(Spec.of(**said)).stream.weights is None
+    stream = build(Spec.of(**said, weight="records")).stream
+    sizes = np.array(list(SIZES.values()))
+    np.testing.assert_allclose(stream.weights, sizes / sizes.mean())
+    assert stream.arrivals(0).counts.tolist() == [3] * 4
+
+
 def site_of(path: Path) -> np.ndarray:
     return np.array([line.split(",")[0] for line in path.read_text().splitlines()[1:]])
 

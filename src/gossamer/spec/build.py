@@ -119,8 +119,9 @@ def build_network(spec: Spec, learners: int) -> Network:
 def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: int) -> Any:
     if dataset is None:
         read = from_csv(**csv_arguments(spec, learnt, learners))
-        weight = spec.data.weight or "records"
-        return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, weight) if goes_on(spec, dataset) else read
+        if goes_on(spec, dataset):
+            return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, spec.data.weight or "records")
+        return read if spec.data.weight is None else read.within(None, spec.data.weight)
     flat = spec.flat() | {"per_round": per_round_of(spec, dataset)}
     options = {name: flat[name] for name in dataset.options if name != "tested"}
     stream = DATASETS.call(dataset.name, dataset.read, learners, spec.length.seed, member="arrivals", **options)

@@ -59,7 +59,7 @@ class Data:
     )
     weight: Literal["equal", "records"] | None = setting(
         help="What a learner's records count in what is learnt: as much as every other learner's, as in the paper, or "
-        "by how many there are [default: records of a CSV]."
+        "by how many there are [default: records of a CSV; equal with --per-round or noise on messages]."
     )
     rows: Literal["raw", "l1", "l2"] = setting("raw", help="Mushrooms as they are, or scaled to ‖a‖₁ = 1 or ‖a‖₂ = 1.")
     draw: Literal["random", "once"] | None = setting(

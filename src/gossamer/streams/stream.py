@@ -103,12 +103,16 @@ class OnePass:
         self.description = {**self.description, "per_round": self._per_round.tolist(), **about}
         self.description |= {} if alike else {"weight": weight}
 
-    def within(self, rounds: int, weight: Weight = "equal") -> OnePass:
-        """The same records at a pace at which every learner has read its own after so many rounds, or sooner."""
+    def within(self, rounds: int | None, weight: Weight = "equal") -> OnePass:
+        """The same records at a pace at which every learner has read its own after so many rounds, or sooner.
+
+        None: at the pace there is.
+        """
         check_choice("weight", weight, "equal", "records")
         paced = copy.copy(self)
         paced.__dict__.pop("population", None)
-        paced._set_pace((-(-self._lengths // rounds)).tolist(), weight, {})
+        each = self._per_round if rounds is None else -(-self._lengths // rounds)
+        paced._set_pace(each.tolist(), weight, {})
         if (self._lengths != self._lengths[0]).any():
             least, most = f"{self._lengths.min():,}", f"{self._lengths.max():,}"
             counted, other = "by that", Argument("weight", "equal")
