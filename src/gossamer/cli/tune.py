@@ -101,7 +101,7 @@ class Tuned(NamedTuple):
     tried: Sequence[Trial]
     score: str  # what scores are
     cost: list[str]
-    deviation: float = 0.0  # of a score's noise
+    margin: float  # what a better one must be better by
 
 
 def _check(spec: Spec, named: Sequence[str], public: Path | None, out: Path) -> None:
@@ -142,16 +142,17 @@ def _by_itself(spec: Spec) -> Tuned:
     score = Rehearsals(spec, read, _kept_for_scores(read, spec.length.seed), 1)
     best, tried = _search(open_to_tuning(spec, WIDE), score)
     cost = [f"Not private: candidates were scored on {HELD:.0%} of the data, which the run will learn from."]
-    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost)
+    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
 
 
 def _by_file(spec: Spec, public: Path, seeds: int) -> Tuned:
     read = _read(spec)
     sample = _kept_for_scores(_like(spec, read, public), spec.length.seed)
-    best, tried = _search(open_to_tuning(spec, WIDE), Rehearsals(spec, read, sample, seeds))
+    score = Rehearsals(spec, read, sample, seeds)
+    best, tried = _search(open_to_tuning(spec, WIDE), score)
     cost = [f"Tuned on {public}, which you declare public: nothing is charged. Of {spec.data.csv} only the number of "
             "records was used."]  # fmt: skip
-    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost)
+    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
 
 
 def _like(spec: Spec, read: OnePass, public: Path) -> OnePass:
@@ -179,10 +180,11 @@ def _refuse_unlike(read: OnePass, sample: OnePass, way: Argument) -> None:
 def _by_fraction(spec: Spec, fraction: float, seeds: int) -> Tuned:
     spec, first, rest = _parted(spec, fraction, "public_fraction")
     sample = _kept_for_scores(first, spec.length.seed)
-    best, tried = _search(open_to_tuning(spec, WIDE), Rehearsals(spec, rest, sample, seeds))
+    score = Rehearsals(spec, rest, sample, seeds)
+    best, tried = _search(open_to_tuning(spec, WIDE), score)
     cost = [f"Tuned on {_first(spec)}, which you declare public: nothing is charged. --aside {fraction:g} leaves them "
             "out of the run."]  # fmt: skip
-    return Tuned(settled(spec, best, rest), best, tried, _score_name(spec), cost)
+    return Tuned(settled(spec, best, rest), best, tried, _score_name(spec), cost, score.margin)
 
 
 def _by_charge(spec: Spec, fraction: float) -> Tuned:
@@ -191,7 +193,7 @@ def _by_charge(spec: Spec, fraction: float) -> Tuned:
         spec = spec.but(delta=small_delta(len(first.table) + len(rest.table)))
     coordinates = open_to_tuning(spec, NARROW)
     score = Charged(spec, first, count(coordinates), spec.length.seed)
-    best, tried = _search(coordinates, score, math.sqrt(2) * score.deviation)
+    best, tried = _search(coordinates, score)
     spent = max(score.ledger.spent)
     cost = [
         f"Tuning has cost up to ε = {spent:.4g} (δ = {score.ledger.delta:g}), paid by {_first(spec)}. --aside "
@@ -200,7 +202,7 @@ def _by_charge(spec: Spec, fraction: float) -> Tuned:
         "Giving this command again costs the same again.",
     ]
     what = "noisy share of right predictions" if class_names(spec.data.classes) else "noisy points"
-    return Tuned(settled(spec, best, rest), best, tried, what, cost, score.deviation)
+    return Tuned(settled(spec, best, rest), best, tried, what, cost, score.margin)
 
 
 def _parted(spec: Spec, fraction: float, option: str) -> tuple[Spec, OnePass, OnePass]:
@@ -227,11 +229,11 @@ def _score_name(spec: Spec) -> str:
     return "R²" if learnt_by(spec, None).kind.quantity else "accuracy"
 
 
-def _search(coordinates: Coordinates, score: Any, margin: float = 0.0) -> tuple[Candidate, list[Trial]]:
+def _search(coordinates: Coordinates, score: Rehearsals | Charged) -> tuple[Candidate, list[Trial]]:
     if not coordinates:
         raise GossamerError("nothing is left to tune: leave out some of the settings that are given.")
     with counted("tune", kept=False) as progress:
-        return search(coordinates, score, margin, lambda done: progress(done, count(coordinates)))
+        return search(coordinates, score, score.margin, lambda done: progress(done, count(coordinates)))
 
 
 def _toml(tuned: Tuned, out: Path) -> str:
@@ -254,13 +256,11 @@ def _show(tuned: Tuned, out: Path) -> None:
         score = f"{trial.score:.4f}" if math.isfinite(trial.score) else "no room" if trial.why else "diverged"
         table.add_row(escape(str(trial.candidate)), score, style="bold" if chosen else None)
     console.print(table)
-    if tuned.deviation:
-        margin = math.sqrt(2) * tuned.deviation
-        console.print(
-            f"A score's noise has the deviation {tuned.deviation:.3g}; what is not better by {margin:.3g} is not "
-            "chosen.", highlight=False,
-        )  # fmt: skip
-    console.print(f"Chosen: {escape(str(tuned.best))}.", highlight=False)
+    console.print(
+        f"Chosen: {escape(str(tuned.best))}. What is not better by {tuned.margin:.2g} may be so by chance, and is not "
+        "chosen.",
+        highlight=False,
+    )
     for line in tuned.cost:
         console.print(f"[yellow]•[/] {escape(line)}", highlight=False)
     console.print(escape(command_for("run", tuned.spec)), highlight=False, soft_wrap=True)

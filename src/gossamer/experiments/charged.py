@@ -158,9 +158,9 @@ class Charged:
         return np.maximum(needed, most * self._records / COUNTABLE)
 
     @property
-    def deviation(self) -> float:
-        """Of a score's noise."""
-        return float(np.sqrt((2 * self._scales(1) ** 2).sum()) / self._records.sum())
+    def margin(self) -> float:
+        """What a better candidate must be better by: the deviation of the noise in a difference of two scores."""
+        return float(np.sqrt(2 * (LAPLACE.variance * self._scales(1) ** 2).sum()) / self._records.sum())
 
 
 def most_points(model: LinearModel) -> int:

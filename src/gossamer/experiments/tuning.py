@@ -34,7 +34,7 @@ from gossamer.simulate import simulate
 from gossamer.spec import Spec
 from gossamer.spec.build import Parts, build, paced
 from gossamer.spec.description import OWN_STEPS
-from gossamer.spec.rules import goes_on
+from gossamer.spec.rules import goes_on, standardises
 from gossamer.streams import OnePass
 from gossamer.streams.stream import weights_of
 
@@ -107,7 +107,10 @@ def open_to_tuning(spec: Spec, coordinates: Coordinates) -> Coordinates:
     closed |= {"step"} if given.get("step", AUTO) != AUTO else set()
     closed |= {"start"} if "releases" in given or "horizon" in given else set()
     closed |= set() if spec.private else {"clip", "start"}
-    return [(name, values) for name, values in coordinates if name not in closed]
+    # With standardised numbers the rule's own start is at ½: gossamer.privacy.plan.
+    known = {0.5} if standardises(spec, None) else set()
+    left = [(name, tuple(v for v in values if name != "start" or v not in known)) for name, values in coordinates]
+    return [(name, values) for name, values in left if name not in closed]
 
 
 def count(coordinates: Coordinates) -> int:
@@ -195,6 +198,12 @@ class Rehearsals:
     def __init__(self, spec: Spec, read: OnePass, sample: OnePass, seeds: int) -> None:
         self._spec, self._read, self._sample = spec, read, sample
         self._seeds = range(seeds if spec.private else 1)
+
+    @property
+    def margin(self) -> float:
+        """What a better candidate must be better by: half of the deviation that chance gives a score."""
+        assert self._sample.test is not None
+        return 0.25 / math.sqrt(len(self._sample.test))
 
     def __call__(self, candidate: Candidate) -> float:
         return float(np.mean(list(self._scores(candidate))))
