@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.frontier import KINDS, budget_of, curve, ours_beside
-from gossamer.experiments.pages import Page, paired, problem_of, rounded
+from gossamer.experiments.pages import Page, paired, problem_of, rounded, say_data
 from gossamer.experiments.study import Entry, Studied
 from gossamer.privacy.laws import law_named
 from gossamer.spec.description import DELTA
@@ -33,8 +33,7 @@ def tell_frontier(studied: Studied) -> Page:
 
 
 def _run_on(studied: Studied) -> str:
-    data = studied.problem.data
-    return f"{data.dataset}, {data.split}, one pass of {studied.effort.steps} rounds"
+    return f"{say_data(studied.problem)}, one pass of {studied.effort.steps} rounds"
 
 
 def _tuned(studied: Studied) -> str:
@@ -56,7 +55,7 @@ def list_numbers(studied: Studied) -> dict[str, Any]:
             "method": e.method,
             "noise": e.which,
             "epsilon": budget_of(e),
-            "delta": DELTA if law_named(e.case.law).needs_delta else 0.0,
+            "delta": (studied.problem.privacy.delta or DELTA) if law_named(e.case.law).needs_delta else 0.0,
             "chosen_by": e.case.by,
             "step": e.step,
             "exponents": list(e.exponents),

@@ -70,6 +70,12 @@ def problem_of(studied: Studied) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def say_data(spec: Spec) -> str:
+    """What a study was run on, in words."""
+    data = spec.data
+    return f"{data.dataset}, {data.split}" if data.csv is None else Path(data.csv).name
+
+
 def say_gradient(spec: Spec) -> str:
     """Of which records a run's gradients are, in words, as its description decides."""
     latest = gradient_of(spec) == "latest"
