@@ -25,7 +25,7 @@ from gossamer.experiments import features, own, pictures
 from gossamer.experiments import frontier as privacy_frontier
 from gossamer.experiments.feature_words import list_accuracies, tell_features
 from gossamer.experiments.frontier_words import tell_frontier
-from gossamer.experiments.pages import Page, epsilon_range
+from gossamer.experiments.pages import Page, epsilon_range, score_of
 from gossamer.experiments.picture_words import final, tell_pictures
 from gossamer.experiments.picture_words import rank as rank_pictures
 from gossamer.experiments.runs import Runs
@@ -105,7 +105,8 @@ def compare(
         studied = _compare_own(spec, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
     else:
         studied = _compare_dataset(spec, dataset, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
-    table = Table("method", "step", "λ0", *SHOWN.values(), "ε", box=None, header_style="bold", pad_edge=False)
+    shown = SHOWN | {"accuracy": score_of(studied)}
+    table = Table("method", "step", "λ0", *shown.values(), "ε", box=None, header_style="bold", pad_edge=False)
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
         errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
         table.add_row(entry.label, entry.which, f"{entry.step:.3g}", *errors, epsilon_range(entry))

@@ -21,6 +21,7 @@ from gossamer.experiments.pages import (
     rounded,
     say_data,
     say_who_diverged,
+    score_of,
     sort_entries,
     spread,
     write_choice,
@@ -43,7 +44,8 @@ def tell_comparison(studied: Studied) -> Page:
     run_on = f"{data}, graph {about['graph']}, {effort.steps} rounds, {effort.seeds} seeds"
     published = "; 'published' are the paper's step and noise, at their own ε" * (studied.problem.data.csv is None)
     how = (
-        f"{run_on if studied.problem.data.csv else run_on[0].upper() + run_on[1:]}. Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
+        f"{run_on if studied.problem.data.csv else run_on[0].upper() + run_on[1:]}. "
+        f"Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
         f"by each method's own recursion{published}. {_tuned(studied)} "
         "'best' has the least tracking error there, which is also what methods are ranked by; 'edge', where there is "
         "one, is the largest λ0 that works where the next one fails. Means, and in brackets 90 % of the seeds. 'Less "
@@ -221,7 +223,7 @@ def _growth(studied: Studied) -> list[str]:
 def list_rows(studied: Studied) -> list[list[str]]:
     """Rows of text, the header first."""
     head = ["method", "source", "step", "λ0", "v", "ς", "split", "tracking error", "less Algorithm 1"]
-    head += ["optimality gap", "accuracy", "ε per learner", *(["replayed"] if studied.effort.replayed else [])]
+    head += ["optimality gap", score_of(studied), "ε per learner", *(["replayed"] if studied.effort.replayed else [])]
     return [head, *(_row(e, studied) for e in sort_entries(studied, rank(studied)))]
 
 
