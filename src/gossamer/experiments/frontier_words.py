@@ -23,10 +23,9 @@ def tell_frontier(studied: Studied) -> Page:
     about = (
         f"{_run_on(studied)}. Mean {score_of(studied)} at the end over {studied.effort.seeds} seeds, by method and "
         f"kind of noise. {_tuned(studied)} With noise on messages gradients are over all records so far; at the "
-        "source as the kind of noise says: 'latest' is the newest round's records, 'correlated' the same with noise that is correlated "
-        "over 64 releases, 'history' all records so far. "
-        "A method with its own term noised is shown for noise on messages only: at the source both "
-        "forms are one run."
+        "source as the kind of noise says: 'latest' is the newest round's records, 'correlated' the same with noise "
+        "that is correlated over 64 releases, 'history' all records so far. A method with its own term noised is shown "
+        "for noise on messages only: at the source both forms are one run."
     )
     rows = list_rows(studied)
     return Page("What privacy costs", about, rows, list_findings(studied), list_numbers(studied), _draw(studied))
