@@ -304,11 +304,11 @@ def test_peers_up_in_a_pipe_tells_what_differs_and_goes_on_once_it_is_corrected(
     make(folder, 1500, RING, m=m)
     place = folder / "learner-1"
     before = (place / "party.toml").read_text()
-    edit(place, '"x0003" = [0.0, 1.0]', '"x0003" = [0.0, 2.0]')
+    edit(place, '"x0003" = [-1.0, 1.0]', '"x0003" = [-1.0, 2.0]')
     try:
         started.append(up := Up(folder, tmp_path / "err-1"))
         line = up.until("^settings differ: ")
-        says = "[records.ranges] x0003 is [0.0, 1.0] at learner 0 and [0.0, 2.0] at learner 1: agree on one value"
+        says = "[records.ranges] x0003 is [-1.0, 1.0] at learner 0 and [-1.0, 2.0] at learner 1: agree on one value"
         while says not in line:
             line = up.until("^settings differ: ")
         for i, j in ((0, 1), (1, 0)):

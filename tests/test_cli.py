@@ -203,6 +203,7 @@ def test_ctrl_c_saves_what_it_has(tmp_path):
                 "1",
                 "--range",
                 "x=0:9,y=0:1",
+                "--no-standardise",
             ],
             "so no privacy can be proved: give --clip C, such as --clip 1.",
         ),

@@ -171,7 +171,7 @@ def test_a_party_uses_its_outcome_and_whoever_collects_uses_all(gossamer, tmp_pa
     write_csv(tmp_path / "new.csv", [dict(zip(names, row, strict=True)) for row in X.tolist()], names[::-1])
     assert gossamer("peers", "collect", "run", "--out", "all")[0] == 0
     theta = Record.load(tmp_path / "all").theta
-    A = np.column_stack([2 * X - 1, np.ones(len(X))])  # all are declared to lie on 0 … 1
+    A = np.column_stack([X, np.ones(len(X))])  # all are declared to lie on −1 … 1
     for words, own in (
         (["all"], theta.mean(axis=0)),
         (["all", "--learner", 2], theta[2]),

@@ -94,7 +94,8 @@ class Record:
     @property
     def theta(self) -> Array:
         """(m, n) final parameters; what learners know of their records' moments lies behind them in `state`."""
-        return self.state["theta"][:, : self.config.get("parameters")]
+        theta, parameters = self.state["theta"], self.config.get("parameters")
+        return theta if parameters is None else theta[:, :parameters]
 
     @property
     def s(self) -> Array | None:

@@ -24,17 +24,17 @@ from gossamer.privacy import Accountant, Mechanism, Setting, Terms, lemma2_const
 from gossamer.privacy.accountant import epsilon_curve
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
-from gossamer.spec.build import build_data, build_mechanism, refuse_unbounded, state_mechanism
-from gossamer.spec.description import OWN_STEP, STEPS, Spec
+from gossamer.spec.build import build_data, build_mechanism, decide_delta, refuse_unbounded, state_mechanism
+from gossamer.spec.description import OWN_STEP, OWN_STEPS, STEPS, Spec
 from gossamer.spec.languages import noise_schedule, rounds, step_schedule
-from gossamer.spec.rules import ALGORITHM_1, check_delta, dataset_of, decide_noise, step_of
+from gossamer.spec.rules import ALGORITHM_1, check_delta, dataset_of, decide_noise, goes_on, step_of
 from gossamer.streams import Stream
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
 HELPS = {
     "epsilon": "Budgets to find the noise for: one ε, or one each in the order of the table: 1,2,4,…",
     "noise": "Noise to find the budgets of, as for 'gossamer run'.",
-    "horizon": "Rounds, or inf for ever [default: 2000, or fewer where the data end sooner].",
+    "horizon": "Rounds, or inf for ever [default: 2000, 1000 of a CSV, or fewer where the data end sooner].",
     "law": "Laplace noise (pure ε) or Gaussian noise (ε at --delta).",
     "delta": "δ of Gaussian noise [default: 1e-05]; with Laplace noise, shows ε at this δ, too.",
     "where": "Noise on what is sent, or on the gradient over a learner's records [default: source to find noise].",
@@ -76,8 +76,9 @@ def budget(
     check_delta(given)
     spec = decide_noise(given, dataset)
     stream, model, network = build_data(spec, dataset)
+    spec = decide_delta(spec, dataset, stream)
     refuse_unbounded(model)
-    steps, why = _rounds(spec, stream, now)
+    steps, why = _rounds(spec, stream, now, goes_on(spec, dataset))
     mechanism = _mechanism(spec, network.m, steps)
     text = spec.algorithm.step or OWN_STEP
     if text == AUTO and spec.privacy.where == "messages":
@@ -147,12 +148,15 @@ def _assumed(told: Spec) -> list[Sentence]:
     ]  # fmt: skip
 
 
-def _rounds(spec: Spec, stream: Stream, now: int) -> tuple[int, list[Sentence]]:
-    """Over how many rounds ε is counted, and a sentence where the data decide it."""
-    full = full_rounds(stream)
+def _rounds(spec: Spec, stream: Stream, now: int, on: bool) -> tuple[int, list[Sentence]]:
+    """Over how many rounds ε is counted, and a sentence where the data decide it; `on`: learners go on after those."""
+    full = math.inf if on else full_rounds(stream)
     asked = None if spec.privacy.horizon is None else rounds(spec.privacy.horizon)
+    if on and (asked is None or math.isinf(asked)):
+        return OWN_STEPS, []
     if asked is not None and math.isfinite(asked):
-        refuse_more_rounds("horizon", asked, stream)
+        if not on:
+            refuse_more_rounds("horizon", asked, stream)
         if now > asked:
             raise GossamerError(f"--now {now} is beyond --horizon {asked:g}: give at most as many rounds.")
         return int(asked), []

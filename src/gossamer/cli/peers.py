@@ -29,12 +29,13 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
     "algorithm", "step", "strict", "gradient", "l2",
     "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "noise", "steps", "learners", "graph",
     defaults={
-        "learners": 10, "per_round": 4, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",
+        "learners": 10, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",
     },
     helps={
         "csv": "Records of one file, to be dealt out in turn; needs --target.",
         "steps": "Rounds [default: as many as the records last, or 1000].",
-        "per_round": "Records that a learner takes in every round.",
+        "per_round": "Records that a learner takes in every round [default: 4; with --csv as many as it takes to read "
+        "all in half of --steps].",
         "clip": "Scale back each record's gradient to this length [default: of classes, half of what features allow].",
         "epsilon": "Each party's budget ε, one for all or one each: 1,2,4; each may change its.",
         "noise": "Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests.",

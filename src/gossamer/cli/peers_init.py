@@ -28,11 +28,12 @@ from gossamer.peers.folders import make_folders
 from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
-from gossamer.spec.description import DELTA, OWN_STEP, RIDGE
-from gossamer.spec.rules import Learnt, clip_of
+from gossamer.spec.description import DELTA, OWN_STEP, OWN_STEPS
+from gossamer.spec.rules import Learnt, clip_of, ridge_of
 from gossamer.streams.files import Reading, read_file
 
-STEPS = 1000
+STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
+MANY = 10_000  # records that parties are taken to have in all, where nobody knows how many they will bring
 
 
 class Places(NamedTuple):
@@ -54,13 +55,18 @@ class Dealt(NamedTuple):
 
 def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) -> list[str]:
     """Write the folders; returns what to tell the user about them."""
-    learners, per_round = spec.network.learners or 10, spec.data.per_round or 1
+    learners, per_round = spec.network.learners or 10, spec.data.per_round or PER_ROUND
     network = build_network(spec, learners)
     records, dealt = _records(spec, learners)
+    own = spec.data.target is not None and spec.algorithm.gradient != "latest" and spec.privacy.where != "messages"
+    goes_on = own and bool(dealt.rows) and spec.data.per_round is None
+    if goes_on:  # as `gossamer run` does: all is read in the first half, and gone on over in the second
+        half = (spec.length.steps or OWN_STEPS) // 2 or 1
+        per_round = max(-(-len(rows) // half) for rows in dealt.rows)
     shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
-    if dealt.rows and not shortest:
+    if dealt.rows and not shortest and not goes_on:
         raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
-    steps = spec.length.steps or shortest or STEPS
+    steps = spec.length.steps or (OWN_STEPS if goes_on else shortest or STEPS)
     hosts = _hosts(places, learners)
     automatic = spec.algorithm.step == AUTO
     step = decay(1.0, find_method(spec.algorithm.algorithm).step_exponent) if automatic else given_step(spec)
@@ -76,10 +82,13 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         )  # fmt: skip
     except msgspec.ValidationError as error:
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
-    model = ModelPlan(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=_clip(spec, records))
+    standardise = own if spec.model.standardise is None else spec.model.standardise
+    spec = spec.but(standardise=standardise)
+    model = ModelPlan(l2=_ridge(spec, dealt, own), clip=_clip(spec, records), standardise=standardise)
     if automatic:
         party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
-        first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=DataPlan(path="-"))
+        data = DataPlan(path="-", records=min(map(len, dealt.rows)) if goes_on else None)
+        first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=data)
         run = msgspec.structs.replace(run, step=(_found_step(spec, Plan(first, folder, network)), step.exponent))
     configs = [
         Config(
@@ -88,7 +97,7 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
             records=records,
             party=_party(places, i, hosts),
             privacy=_privacy(spec, i, learners),
-            data=DataPlan(path="records.csv", follow=not dealt.rows),
+            data=DataPlan(path="records.csv", follow=not dealt.rows, records=len(dealt.rows[i]) if goes_on else None),
             neighbours=_neighbours(network, i, hosts, places.port),
         )
         for i in range(learners)
@@ -112,6 +121,12 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
 
 def given_step(spec: Spec) -> Decay:
     return languages.step_schedule(spec.algorithm.step or OWN_STEP)
+
+
+def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
+    """The given l2, or the rule's of `gossamer run`; parties that bring their own are taken to have many records."""
+    kind, records = MODELS.find("logistic"), sum(map(len, dealt.rows)) or MANY
+    return ridge_of(spec, kind, records if own else None)
 
 
 def _clip(spec: Spec, records: RecordsPlan) -> float | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy
 
+from gossamer.arrays import dense
 from gossamer.errors import Argument, GossamerError
 from gossamer.records import Population, Table
 from gossamer.types import Array
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 GRADIENT_TOLERANCE = 1e-10
 LARGEST = 1e20  # of features and labels: beyond it Newton's method overflows, or never ends
+WHOLE, FEATURES = 1000, 2**25  # parameters, and numbers in all records, up to which the Hessian is had whole
+STEPS = 100  # of Newton's, from 0
 MARGINS_AT_ONCE = 2**20  # bounds the memory of an evaluation: 8 MiB of margins
 _minimisers: WeakKeyDictionary[Population, dict[LinearModel, Array]] = WeakKeyDictionary()
 
@@ -92,18 +96,13 @@ class Objective:
     def _minimise(self) -> Array:
         """A trust-region Newton method, and from where F is flat to rounding, which stops it, plain Newton steps.
 
+        Where the Hessian is small enough to be had whole, damped Newton steps do without the former: features that are
+        nearly one another's multiples, or far from 0, do not slow them down.
+
         A small gradient alone is not enough: on separable classes without a ridge it fades as θ runs off to infinity,
         while Newton's step stays long. Where that is so there is no minimiser, and we say so.
         """
-        minimum = scipy.optimize.minimize(
-            self.value,
-            np.zeros(self.size),
-            jac=self.gradient,
-            hessp=self.hessian_times,
-            method="trust-ncg",
-            options={"gtol": GRADIENT_TOLERANCE, "maxiter": 500},
-        )
-        theta: Array = minimum.x
+        theta = self._descended() if self._small else self._trusted()
         for _ in range(10):
             gradient = self.gradient(theta)
             onward = self._newton_step(theta, gradient)
@@ -122,8 +121,63 @@ class Objective:
             )  # fmt: skip
         return theta
 
+    def _trusted(self) -> Array:
+        """Where a trust-region Newton method comes to from 0."""
+        minimum = scipy.optimize.minimize(
+            self.value,
+            np.zeros(self.size),
+            jac=self.gradient,
+            hessp=self.hessian_times,
+            method="trust-ncg",
+            options={"gtol": GRADIENT_TOLERANCE, "maxiter": 500},
+        )
+        return np.asarray(minimum.x)
+
+    def _descended(self) -> Array:
+        """Where damped Newton steps come to from 0: each is halved until F falls by a share of what it promises."""
+        theta, value = np.zeros(self.size), self.value(np.zeros(self.size))
+        for _ in range(STEPS):
+            gradient = self.gradient(theta)
+            onward = self._newton_step(theta, gradient)
+            promised, share = float(gradient @ onward), 1.0
+            while share > 1e-6 and not self.value(theta + share * onward) <= value + 1e-4 * share * promised:
+                share /= 2
+            if share <= 1e-6 or np.linalg.norm(gradient) <= GRADIENT_TOLERANCE:
+                break
+            theta = theta + share * onward
+            value = self.value(theta)
+        return theta
+
+    @cached_property
+    def _steep(self) -> Array:
+        """The ridge, and 1 in every direction in which F does not change."""
+        flat = np.stack([self._flat(one) for one in np.eye(self.size)], axis=1)
+        return np.asarray(np.diag(np.broadcast_to(self._ridge, self.size)) + flat)
+
+    @property
+    def _small(self) -> bool:
+        return self.size <= WHOLE and len(self.population.share) * self.population.table.columns <= FEATURES
+
+    def _hessian(self, theta: Array) -> Array:
+        """∇²F, with the directions in which F does not change made as steep as any."""
+        features, share = dense(self.population.matrix), self.population.share
+        margins, K = self.margins(theta[None]), self.model.outputs
+        whole = np.zeros((features.shape[1], K, features.shape[1], K))
+        for k in range(K):
+            curved = self.model.curve(margins, np.broadcast_to(np.eye(K)[k], margins.shape))[:, 0]
+            for j in range(k + 1):
+                block = features.T @ ((share * curved[:, j])[:, None] * features)
+                whole[:, k, :, j], whole[:, j, :, k] = block, block.T
+        return whole.reshape(self.size, self.size) + self._steep
+
     def _newton_step(self, theta: Array, gradient: Array) -> Array:
         """−∇²F⁻¹∇F."""
+        if self._small:
+            try:
+                factor = scipy.linalg.cho_factor(self._hessian(theta))
+                return np.asarray(scipy.linalg.cho_solve(factor, self._flat(gradient) - gradient))
+            except (scipy.linalg.LinAlgError, ValueError):  # flat to rounding, or not finite
+                pass
         from scipy.sparse.linalg import LinearOperator, cg
 
         def curved(v: Array) -> Array:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 NARROWEST = 1e-6  # variance of a number that ranges from −1 to 1
 SAFE = 1 - 2.0**-30  # for the few roundings of a record's moments
 LATER = 2**62  # a round after all looks at moments
-NAMES = ("middles", "spreads", "running")
+SEEN = "seen."  # what the names of all that is kept start with
+NAMES = (f"{SEEN}middles", f"{SEEN}spreads", f"{SEEN}running")
 MOMENTUM = 0.9
 
 

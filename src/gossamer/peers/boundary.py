@@ -39,7 +39,8 @@ def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Pr
 
 def setting_of_learners(learners: Sequence[int], plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Setting:
     """All that decides the privacy of some learners of a run: what every party knows of it."""
-    run = plan.config.run
+    run, records = plan.config.run, plan.config.data.records
+    ends = records is not None and records < run.steps * run.per_round
     return setting_for(
         learners,
         algorithm,
@@ -51,4 +52,5 @@ def setting_of_learners(learners: Sequence[int], plan: Plan, algorithm: Algorith
         size=model.theta_size(plan.schema.columns),
         per_round=[run.per_round] * len(learners),
         read_once=True,
+        held=[float(records)] * len(learners) if records is not None and ends else [],
     )

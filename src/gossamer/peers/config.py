@@ -114,6 +114,7 @@ class PrivacyPlan(Plain, frozen=True):
 
 class DataPlan(Plain, frozen=True):
     path: str  # "-": standard input
+    records: Whole | None = None  # how many there are in all: rounds go on over them; none: every round brings new ones
     format: Literal["csv", "jsonl", "parquet"] = "csv"
     follow: bool = False
 

@@ -38,13 +38,18 @@ REMEDY = ("correct the record, or let all parties declare more",)  # one party a
 
 
 class Records:
-    """A party's feed: `per_round` records a round; a file that does not grow runs out, and then nothing new comes."""
+    """A party's feed: `per_round` records a round; a file that does not grow runs out, and then nothing new comes.
 
-    def __init__(self, path: Path, format_: Format, schema: Schema, per_round: int, follow: bool) -> None:
+    `most` is how many records are used at all, where that was declared.
+    """
+
+    def __init__(
+        self, path: Path, format_: Format, schema: Schema, per_round: int, follow: bool, most: int | None = None
+    ) -> None:
         if follow and format_ == "parquet":
             raise GossamerError(f"{path}: a Parquet file does not grow; follow a CSV or JSONL file.")
         self._path, self._format, self._schema = path, format_, schema
-        self._per_round, self._follow = per_round, follow
+        self._per_round, self._follow, self._most = per_round, follow, most
         self._names = [schema.target, *schema.features]
         self._rows: list[Array] = []
         self._labels: list[float] = []
@@ -68,8 +73,13 @@ class Records:
         return not self._follow or len(self) >= (t + 1) * self._per_round
 
     def arrivals(self, t: int) -> Batch:
-        rows, labels = self._some(slice(t * self._per_round, (t + 1) * self._per_round))
+        rows, labels = self._some(slice(t * self._per_round, self._upto(t)))
         return Batch(rows, labels, np.array([len(labels)]))
+
+    def _upto(self, t: int) -> int:
+        """How many records there are after round t, where all are there in time."""
+        booked = (t + 1) * self._per_round
+        return booked if self._most is None else min(booked, self._most)
 
     def newest(self, most: int) -> tuple[Array, Array]:
         """Some of the newest records, for the owner's eyes."""
@@ -79,7 +89,7 @@ class Records:
         return np.array(self._rows[which]).reshape(-1, self._schema.columns), np.array(self._labels[which])
 
     def read(self, t: int) -> str:
-        upto = min((t + 1) * self._per_round, len(self))
+        upto = min(self._upto(t), len(self))
         for k in range(self._digested, upto):
             self._digest.update(self._rows[k].tobytes())
             self._digest.update(np.float64(self._labels[k]).tobytes())

@@ -28,6 +28,7 @@ from gossamer.version import __version__
 
 def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved, status: Status) -> None:
     """The model, or where only messages are private the last message that carried it; and the model for the owner."""
+    columns, model = plan.schema.columns, plan.model()
     theta, what = party.state.theta, OWN
     if isinstance(boundary, PrivateBoundary) and boundary.mechanism.where == "messages":
         sent = party.last_sent()
@@ -40,10 +41,12 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
         "columns": plan.schema.column_names, "schema": plan.schema.described(), "model": str(plan.model()),
     }  # fmt: skip
     buffer = io.BytesIO()
-    np.savez(buffer, theta=theta, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8))
+    np.savez(
+        buffer, theta=model.parameters(theta, columns), about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    )
     replace_file(plan.folder / OUTCOME, buffer.getvalue())
     own = io.BytesIO()
-    np.save(own, party.state.theta)
+    np.save(own, model.parameters(party.state.theta, columns))
     replace_file(plan.folder / OWN_MODEL, own.getvalue())
 
 

@@ -22,6 +22,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.models import Memory
+from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
@@ -68,7 +69,7 @@ def rounds_kept(size: int, dtype: Dtype, lateness: int) -> int:
 class Party:
     """Learner i of a run; `feed` brings its own records alone, `size` is how many parameters there are.
 
-    ridge      the model's l2
+    ridge      the model's l2, one for all parameters or one each
     late       for how many rounds in a row it may go on without a neighbour, with that one's last message
     lateness   the most that anybody in the run may: how far ahead senders can be
     """
@@ -85,7 +86,7 @@ class Party:
         *,
         size: int,
         steps: int,
-        ridge: float,
+        ridge: float | Array,
         dtype: Dtype = "f8",
         late: int = 0,
         lateness: int = 0,
@@ -125,7 +126,7 @@ class Party:
             self._outbox: dict[int, dict[str, list[bytes]]] = {}
             self._prepare(0, state, ())
             return
-        own = {name: value for name, value in now.state.items() if not name.startswith(KEPT)}
+        own = {name: value for name, value in now.state.items() if not name.startswith((*KEPT, SEEN))}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
         self._sent = unused.get(now.round, {})
@@ -139,6 +140,7 @@ class Party:
                 f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
                 "now; give the same file, to which records were only added."
             )
+        self._memory.go_on(now.state)
         for t in range(newest + 1):
             self._memory.observe(self.feed.arrivals(t))
 
@@ -158,7 +160,7 @@ class Party:
         if t < self.steps:
             gradient, sent = self._rounds.send(state, self.feed.arrivals(t), t)
             payloads = {channel: encode(out.value, self.dtype) for channel, out in sent.items()}
-        kept = state._asdict() | self._boundary.kept(t + 1)
+        kept = state._asdict() | self._boundary.kept(t + 1) | self._memory.kept()
         read = self.feed.read(min(t, self.steps - 1))
         used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import GossamerError
+from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import Identities, Pair, check_pair
 from gossamer.peers.config import Plan
@@ -36,6 +37,7 @@ from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
 from gossamer.privacy.mechanisms import refuse_short_rounds
+from gossamer.standardising import looks_of
 
 TICK, LINGER = 0.2, 30.0  # seconds
 
@@ -79,7 +81,7 @@ class LearnerProcess:
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
         if data.path != "-":
-            return Records(self.plan.folder / data.path, data.format, schema, per_round, data.follow)
+            return Records(self.plan.folder / data.path, data.format, schema, per_round, data.follow, data.records)
         if data.format == "parquet":
             raise GossamerError("[data] path = '-' with format = 'parquet': standard input brings CSV or JSONL.")
         spool = self.plan.folder / f"records.{data.format}"
@@ -89,7 +91,12 @@ class LearnerProcess:
     def _check_rounds(self) -> None:
         """Refuse records that do not last."""
         run, rounds = self.plan.config.run, self.feed.rounds
-        if rounds is None or rounds >= run.steps:
+        told = self.plan.config.data.records
+        if told is not None and len(self.feed) < told:
+            raise GossamerError(
+                f"learner {self.plan.learner} has {len(self.feed)} records and [data] records = {told}: bring them all."
+            )
+        if rounds is None or rounds >= run.steps or (told is not None and run.gradient == "history"):
             return
         learner, records, remedy = self.plan.learner, len(self.feed), ("bring more, or follow a file that grows",)
         if isinstance(self.boundary, PrivateBoundary):
@@ -140,19 +147,22 @@ class LearnerProcess:
         return not stop.is_set()
 
     def _party(self) -> Party:
-        run = self.plan.config.run
+        run, columns = self.plan.config.run, self.plan.schema.columns
         room = np.array([run.steps * run.per_round if run.gradient == "history" else run.per_round])
+        memory = self.model.memory(self.plan.schema.table(), run.gradient, room)
+        if isinstance(memory, StandardMemory):
+            memory.prepare(looks_of(memory, self.boundary, None, run.steps, self.plan.network))
         return Party(
             self.plan.learner,
             self.algorithm,
             self.plan.network,
             self.feed,
-            self.model.memory(self.plan.schema.table(), run.gradient, room),
+            memory,
             self.boundary,
             self.journal,
             size=self.size,
             steps=run.steps,
-            ridge=self.model.l2,
+            ridge=self.model.ridge(columns),
             dtype=run.numbers,
             late=self.plan.config.party.late,
             lateness=run.lateness,

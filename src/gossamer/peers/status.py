@@ -84,7 +84,9 @@ class Status:
         if not len(y):
             return {}
         people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))
-        values, quality = Objective(self._model, people).evaluate(theta)
+        values, quality = Objective(self._model, people).evaluate(
+            self._model.parameters(theta, self.plan.schema.columns)
+        )
         return {"loss": float(values[0]), self._model.score: float(quality[0])}
 
 

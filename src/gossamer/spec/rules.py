@@ -13,7 +13,14 @@ from gossamer.models.registry import MODELS, Kind
 from gossamer.privacy.laws import law_named
 from gossamer.records import FeatureBounds
 from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
-from gossamer.spec.languages import class_names, column_categories, column_ranges, names, separator_of
+from gossamer.spec.languages import (
+    class_names,
+    column_categories,
+    column_ranges,
+    names,
+    noise_schedule,
+    separator_of,
+)
 from gossamer.streams.csv import classes_in, count_classes, reading_of
 from gossamer.streams.files import Reading
 
@@ -198,15 +205,18 @@ def ridge_of(spec: Spec, kind: Kind, records: int | None = None) -> float:
 
 def goes_on(spec: Spec, dataset: Dataset | None) -> bool:
     """Whether learners read a file in the first half of the run, and go on over what they have read in the second."""
-    messages = spec.private and where_of(spec, dataset) == "messages"
-    return dataset is None and spec.algorithm.gradient != "latest" and not messages and spec.data.per_round is None
+    return _over_history(spec, dataset) and spec.data.per_round is None
 
 
 def standardises(spec: Spec, dataset: Dataset | None) -> bool:
     """Whether learners look at numbers from their middle, in units of their spread."""
-    if spec.model.standardise is not None:
-        return spec.model.standardise
-    messages = spec.private and where_of(spec, dataset) == "messages"
+    return _over_history(spec, dataset) if spec.model.standardise is None else spec.model.standardise
+
+
+def _over_history(spec: Spec, dataset: Dataset | None) -> bool:
+    """Whether own records are learnt from over and over; noise on messages is for one look at each, as in the paper."""
+    seeded = spec.privacy.noise is not None and noise_schedule(spec.privacy.noise, 1) is not None
+    messages = seeded or (spec.private and where_of(spec, dataset) == "messages")
     return dataset is None and spec.algorithm.gradient != "latest" and not messages
 
 
