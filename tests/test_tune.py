@@ -27,6 +27,7 @@ from gossamer.experiments.tuning import (
     terms_of,
 )
 from gossamer.models import LogisticRegression, RidgeRegression
+from gossamer.privacy import Law
 from gossamer.records import dense_table
 from gossamer.simulate import simulate
 from gossamer.spec import Spec
@@ -259,6 +260,22 @@ def test_a_charged_search_stays_within_its_budget_and_its_counts_are_noised(visi
     assert max(score.ledger.spent) >= 0.98 * 8
     exact = [trial.score * 100 for trial in tried]
     assert not any(float(share).is_integer() for share in exact), "of a hundred records each share would be whole"
+
+
+def test_every_learner_sends_its_own_count_with_noise_for_its_own_budget(visits, monkeypatch):
+    spec = described(visits(), epsilon="8,4,4,2", delta=1e-5, steps=60)
+    used = streams.from_csv(visits(), "ill", 4, **DECLARED, drop=["site"], aside=0.5, only_aside=True)
+    sent, exact = [], Law.exact
+
+    def watch(law, values, scale):
+        sent.extend([(values, scale)] if law.name == "laplace" else [])
+        return exact(law, values, scale)
+
+    monkeypatch.setattr(Law, "exact", watch)
+    Charged(spec, used, 6, 0)(Candidate())
+    ((counts, scales),) = sent
+    np.testing.assert_allclose(scales.ravel(), [6 / 8, 6 / 4, 6 / 4, 6 / 2], rtol=1e-5)
+    assert all(float(one).is_integer() and 0 <= one <= 25 for one in counts.ravel())
 
 
 @pytest.mark.parametrize("more", [{"law": "laplace"}, {"where": "messages"}])

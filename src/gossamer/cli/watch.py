@@ -91,7 +91,11 @@ def counted(what: str, kept: bool = True) -> Iterator[Callable[[int, int], None]
         else:
             yield _lines(what)
     except KeyboardInterrupt:
-        again = f"what is done is kept: give the same gossamer {what} again to go on." if kept else "nothing is kept."
+        again = (
+            f"what is done is kept: give the same gossamer {what} again to go on."
+            if kept
+            else "nothing is kept, and what was charged is spent."
+        )
         typer.echo(f"Stopped; {again}", err=True)
         raise typer.Exit(130) from None
 
