@@ -23,6 +23,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "predict": "Predict new rows with the model that a run has left.",
     "export": "Write the model that a run has left as a plain JSON file: schema, coefficients, and how to predict in "
     "words.",
+    "tune": "Choose step, l2, clip, first release and rounds for your own data, without looking where you must not.",
     "graph": "Check a network against Assumption 1 and show how well it mixes.",
     "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
     "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",

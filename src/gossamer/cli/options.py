@@ -17,7 +17,7 @@ from gossamer.spec.files import in_toml, read_toml
 
 CSV = (
     "csv", "target", "split_by", "categorical", "categories", "classes", "drop", "range", "outside", "missing",
-    "separator", "encoding", "test", "test_fraction", "per_round",
+    "separator", "encoding", "test", "test_fraction", "aside", "per_round",
 )  # fmt: skip
 LINEAR = ("model", "l2", "clip")
 NETWORKS = ("norm", "stem", "remember", "device", "bf16")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.algorithms import METHODS
+from gossamer.algorithms import METHODS, find_method
 from gossamer.cli.options import CSV, LINEAR, NETWORKS, takes
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.datasets import Dataset
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.experiments import compare as figure2
-from gossamer.experiments import features, pictures
+from gossamer.experiments import features, own, pictures
 from gossamer.experiments import frontier as privacy_frontier
 from gossamer.experiments.feature_words import list_accuracies, tell_features
 from gossamer.experiments.frontier_words import tell_frontier
-from gossamer.experiments.pages import Page, epsilon_range
+from gossamer.experiments.pages import Page, epsilon_range, score_of
 from gossamer.experiments.picture_words import final, tell_pictures
 from gossamer.experiments.picture_words import rank as rank_pictures
 from gossamer.experiments.runs import Runs
@@ -38,6 +39,7 @@ from gossamer.spec.languages import names
 from gossamer.spec.rules import dataset_of
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
+WHERE = "The kinds of noise with which noise goes there, where none is named."
 Jobs = typer.Option(None, min=1, help="Processes [default: one for each core].")
 Methods = typer.Option(
     None,
@@ -46,23 +48,25 @@ Methods = typer.Option(
 
 
 @takes(
-    "dataset", *CSV, *LINEAR, *NETWORKS, "split", "rows", "learners", "graph",
-    helps={"dataset": "Built-in data to compare on: mushrooms, mnist, cifar10 or regression."},
+    "dataset", *CSV, *LINEAR, *NETWORKS, "split", "rows", "learners", "graph", "where",
+    helps={"dataset": "Built-in data to compare on: mushrooms, mnist, cifar10 or regression.", "where": WHERE},
 )  # fmt: skip
 def compare(
     spec: Spec,
     methods: str | None = Methods,
     epsilon: float | None = typer.Option(
         None,
-        help="ε of every learner over the whole run [default: Algorithm 1's largest under its published settings].",
+        help="ε of every learner over the whole run [default: Algorithm 1's largest under its published settings; of a "
+        f"CSV {own.EPSILON:g}].",
     ),
-    kind: str = typer.Option(
-        figure2.PAPERS_KIND,
-        help=f"The kind of noise, of which all but the first need --epsilon: {'; '.join(privacy_frontier.KINDS)}.",
+    kind: str | None = typer.Option(
+        None,
+        help=f"The kind of noise: {'; '.join(privacy_frontier.KINDS)} [default: the first; of a CSV "
+        f"{own.SOURCE_KIND}].",
     ),
     regression: bool = typer.Option(False, "--regression", help="The same as the dataset 'regression'."),
     steps: int | None = typer.Option(
-        None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort; images 30 or 1500]."
+        None, min=2, help="Rounds [default: 200, 1000 or 2000, by effort; images 30 or 1500; a CSV 500]."
     ),
     seeds: int | None = typer.Option(
         None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort; images 1 or 3]."
@@ -80,7 +84,7 @@ def compare(
     gossamer compare mushrooms --quick
     gossamer compare mushrooms --full --split by-class
     gossamer compare mnist --device cuda --bf16
-    gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 20
+    gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 1
     """
     _check_effort(quick, full, out)
     if regression:
@@ -97,25 +101,64 @@ def compare(
         return
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise BadValue("epsilon", epsilon, "expected a finite number above 0")
-    (kind,) = _choose_kinds(kind)
-    if kind != figure2.PAPERS_KIND and epsilon is None:
-        raise GossamerError(f"--kind '{kind}' needs --epsilon: the published ε is of the paper's own noise.")
-    chosen = _choose_methods(methods, _compared())
-    problem = _problem(spec, dataset)
-    effort = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
-    with counted("compare") as progress:
-        studied = figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon, kind)
-    table = Table("method", "step", "λ0", *SHOWN.values(), "ε", box=None, header_style="bold", pad_edge=False)
+    if dataset is None:
+        studied = _compare_own(spec, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
+    else:
+        studied = _compare_dataset(spec, dataset, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
+    shown = SHOWN | {"accuracy": score_of(studied)}
+    table = Table("method", "step", "λ0", *shown.values(), "ε", box=None, header_style="bold", pad_edge=False)
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
         errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
         table.add_row(entry.label, entry.which, f"{entry.step:.3g}", *errors, epsilon_range(entry))
     _finish(tell_comparison(studied), table, out)
 
 
+def _compare_dataset(
+    spec: Spec, dataset: Dataset, methods: str | None, epsilon: float | None, kind: str | None, steps: int | None,
+    seeds: int | None, jobs: int | None, quick: bool, full: bool, out: Path,
+) -> Studied:  # fmt: skip
+    usual = own.SOURCE_KIND if spec.privacy.where == "source" else figure2.PAPERS_KIND
+    kind = _only_kind(kind, usual, spec.privacy.where)
+    if kind != figure2.PAPERS_KIND and epsilon is None:
+        raise GossamerError(f"--kind '{kind}' needs --epsilon: the published ε is of the paper's own noise.")
+    chosen = _choose_methods(methods, _compared())
+    problem = _problem(spec.but(where=None), dataset)
+    effort = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
+    with counted("compare") as progress:
+        return figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon, kind)
+
+
+def _compare_own(
+    spec: Spec, methods: str | None, epsilon: float | None, kind: str | None, steps: int | None,
+    seeds: int | None, jobs: int | None, quick: bool, full: bool, out: Path,
+) -> Studied:  # fmt: skip
+    usual = own.MESSAGES_KIND if spec.privacy.where == "messages" else own.SOURCE_KIND
+    kind = _only_kind(kind, usual, spec.privacy.where)
+    source = privacy_frontier.KINDS[kind].where == "source"
+    # At the source messages carry no noise: with the own term noised or not, a method is one run.
+    chosen = _choose_methods(methods, [m for m in _compared() if not (source and find_method(m).noises_own)])
+    problem = own.own_problem(_problem(spec.but(where=None), None))
+    effort = figure2.QUICK if quick else figure2.FULL if full else own.COMPARE
+    effort = own.fitted(replace(effort, seeds=seeds or effort.seeds), problem, [kind], steps)
+    pace = partial(own.own_pace, steps=effort.steps or 1)
+    with counted("compare") as progress:
+        return figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon or own.EPSILON, kind, pace)
+
+
+def _only_kind(text: str | None, usual: str, where: str | None) -> str:
+    """The kind that is named, or the usual one; refuses one whose noise goes elsewhere than --where says."""
+    if text is None:
+        return usual
+    (kind,) = _choose_kinds(text)
+    if where is not None and privacy_frontier.KINDS[kind].where != where:
+        raise GossamerError(f"--kind '{kind}' and --where {where}: give one of them.")
+    return kind
+
+
 def _compare_images(
     spec: Spec, methods: str | None, steps: int | None, seeds: int | None, quick: bool, out: Path
 ) -> None:
-    for setting in ("l2", "clip", "learners", "per_round"):
+    for setting in ("l2", "clip", "learners", "per_round", "where"):
         if setting in spec.given():
             raise GossamerError(Argument(setting), " is not for comparing on images: leave it out.")
     problem = pictures.picture_problem(spec, quick)
@@ -133,14 +176,18 @@ def _compare_images(
     _finish(tell_pictures(studied), table, out)
 
 
-@takes("dataset", "split", "l2", "graph")
+@takes("dataset", *CSV, *LINEAR, "split", "learners", "graph", "where", helps={"where": WHERE})
 def frontier(
     spec: Spec,
     methods: str | None = Methods,
     kinds: str | None = typer.Option(
-        None, help=f"Some kinds of noise, with ; between: {'; '.join(privacy_frontier.KINDS)} [default: all]."
+        None,
+        help=f"Some kinds of noise, with ; between: {'; '.join(privacy_frontier.KINDS)} [default: all; of a CSV "
+        f"{own.SOURCE_KIND}; {own.MESSAGES_KIND}].",
     ),
     epsilons: str | None = typer.Option(None, help="The budgets: 1,3,10 [default: by effort]."),
+    steps: int | None = typer.Option(None, min=2, help="Rounds [default: 100 or 812, by effort; a CSV 300]."),
+    seeds: int | None = typer.Option(None, min=1, max=TUNING, help="Seeds that are shown [default: by effort]."),
     jobs: int | None = Jobs,
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
     full: bool = typer.Option(False, "--full", help="Eleven budgets and ten seeds: some hours on two cores."),
@@ -152,22 +199,41 @@ def frontier(
     gossamer frontier mushrooms --quick
     gossamer frontier mushrooms --methods ldp_gradient_tracking,dsgd
     gossamer frontier mnist
+    gossamer frontier --csv visits.csv --target ill --classes 0,1 --range age=0:120 --where source
     """
     _check_effort(quick, full, out)
     dataset = dataset_of(spec)
     if dataset is not None and dataset.images:
-        if full or kinds or epsilons or "l2" in spec.given() or "graph" in spec.given():
-            raise GossamerError("--l2, --graph, --kinds, --epsilons and --full are not for images: leave them out.")
+        given = {*spec.given()} & {*LINEAR, "graph", "learners", "where"}
+        if full or kinds or epsilons or steps or seeds or given:
+            raise GossamerError("of images --quick, --jobs, --methods, --split and --out are taken: leave others out.")
         _trace_images(spec, methods, jobs, quick, out)
         return
-    study = privacy_frontier
-    effort = study.QUICK if quick else study.FULL if full else study.USUAL
+    study, where, spec = privacy_frontier, spec.privacy.where, spec.but(where=None)
+    effort = study.QUICK if quick else study.FULL if full else study.USUAL if dataset is not None else own.FRONTIER
     if epsilons is not None:
         effort = replace(effort, epsilons=_choose_budgets(epsilons))
-    chosen, problem = _choose_methods(methods, _compared()), _problem(spec, dataset)
+    effort = replace(effort, seeds=seeds or effort.seeds)
+    chosen, problem, pace = _choose_methods(methods, _compared()), _problem(spec, dataset), None
+    usual = ";".join((own.SOURCE_KIND, own.MESSAGES_KIND)) if dataset is None and where is None else None
+    wanted = _kinds_there(_choose_kinds(kinds or usual), where)
+    if dataset is None:
+        problem = own.own_problem(problem)
+        effort = own.fitted(effort, problem, wanted, steps)
+        pace = partial(own.own_pace, steps=effort.steps or 1)
+    elif steps is not None:
+        effort = _fit(effort, problem, steps, None)
     with counted("frontier") as progress:
-        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen, _choose_kinds(kinds))
+        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen, wanted, pace)
     _finish(tell_frontier(studied), None, out)
+
+
+def _kinds_there(kinds: Sequence[str], where: str | None) -> tuple[str, ...]:
+    """Those whose noise goes where --where says."""
+    there = tuple(kind for kind in kinds if where in (None, privacy_frontier.KINDS[kind].where))
+    if not there:
+        raise GossamerError(f"--where {where}: none of the kinds of --kinds; leave one of them out.")
+    return there
 
 
 def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path) -> None:
@@ -237,7 +303,8 @@ def _problem(spec: Spec, dataset: Dataset | None) -> Spec:
     if dataset is not None and "learners" in spec.given():
         raise GossamerError(Argument("learners"), " is for ", Argument("csv", "FILE"), ": leave it out.")
     clip = 1.0 if dataset is not None and dataset.name == "regression" and spec.model.clip is None else spec.model.clip
-    problem = spec.but(l2=RIDGE if spec.model.l2 is None else spec.model.l2, clip=clip)
+    ridge = RIDGE if spec.model.l2 is None and dataset is not None else spec.model.l2
+    problem = spec.but(l2=ridge, clip=clip)
     learners = data_of(problem)[0].learners
     return problem.but(graph=spec.network.graph or ("paper" if learners == 10 else "random"))
 

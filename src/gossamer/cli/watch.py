@@ -77,8 +77,11 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
 
 
 @contextmanager
-def counted(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback (done, of) that shows how many runs are done, on a terminal or in a log; ctrl-C keeps those."""
+def counted(what: str, kept: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A callback (done, of) that shows how many runs are done, on a terminal or in a log; ctrl-C keeps those.
+
+    `kept`: whether what is done is there when the same is asked for again.
+    """
     console = Console(stderr=True)
     try:
         if console.is_terminal:
@@ -88,7 +91,12 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
         else:
             yield _lines(what)
     except KeyboardInterrupt:
-        typer.echo(f"Stopped; what is done is kept: give the same gossamer {what} again to go on.", err=True)
+        again = (
+            f"what is done is kept: give the same gossamer {what} again to go on."
+            if kept
+            else "nothing is kept, and what was charged is spent."
+        )
+        typer.echo(f"Stopped; {again}", err=True)
         raise typer.Exit(130) from None
 
 

@@ -10,7 +10,7 @@ the paper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -43,8 +43,10 @@ def compare(
     methods: Sequence[str],
     epsilon: float | None = None,
     kind: str = PAPERS_KIND,
+    vary: Callable[[Spec, Case], Spec] | None = None,
 ) -> Studied:
-    study = Study(problem, effort, runs, least("tracking_error"), _read_once)
+    """`vary` fits the problem to a case; by default records are not drawn again where noise is at the source."""
+    study = Study(problem, effort, runs, least("tracking_error"), vary or _read_once)
     target = published_epsilon(study, PUBLISHED_STEP, PUBLISHED_NOISE) if epsilon is None else epsilon
     cases = [Case(method, target, "best", None, *KINDS[kind]) for method in methods]
     tried = study.tune(cases)
@@ -63,7 +65,7 @@ def compare(
 
 def _read_once(problem: Spec, case: Case) -> Spec:
     """Noise at the source needs records that are not drawn again."""
-    return problem.but(draw="once") if case.where == "source" and problem.data.csv is None else problem
+    return problem.but(draw="once") if case.where == "source" else problem
 
 
 def published_epsilon(study: Study, step: Choice, noise: float) -> float:

@@ -56,9 +56,17 @@ FULL = Effort(
 
 
 def frontier(
-    problem: Spec, runs: Runs, effort: Effort, methods: Sequence[str], kinds: Sequence[str] = tuple(KINDS)
+    problem: Spec,
+    runs: Runs,
+    effort: Effort,
+    methods: Sequence[str],
+    kinds: Sequence[str] = tuple(KINDS),
+    vary: Callable[[Spec, Case], Spec] | None = None,
 ) -> Studied:
-    """Every cell twice, chosen by accuracy and by the gap; runs that both choose are made once."""
+    """Every cell twice, chosen by accuracy and by the gap; runs that both choose are made once.
+
+    `vary` fits the problem to a case; by default rows are scaled for the noise's law.
+    """
     cells = [
         (method, epsilon, kind)
         for method in methods
@@ -68,7 +76,7 @@ def frontier(
         if not (find_method(method).noises_own and KINDS[kind].where == "source")
     ]
     found = [
-        Study(problem, effort, runs, score, _scale_rows).run(
+        Study(problem, effort, runs, score, vary or _scale_rows).run(
             [Case(method, epsilon, kind, None, *KINDS[kind], by=by) for method, epsilon, kind in cells]
         )
         for by, score in SCORES.items()

@@ -14,7 +14,7 @@ import scipy
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
-from gossamer.experiments.tasks import Result, gradient_of
+from gossamer.experiments.tasks import Result, data_of, gradient_of
 from gossamer.files import replace_file
 from gossamer.run_record import plain
 from gossamer.spec import Spec
@@ -68,6 +68,17 @@ def problem_of(studied: Studied) -> dict[str, Any]:
         "draw": data.draw or "random", "graph": spec.network.graph, "l2": spec.model.l2, "clip": spec.model.clip,
         "csv": csv,
     }  # fmt: skip
+
+
+def say_data(spec: Spec) -> str:
+    """What a study was run on, in words."""
+    data = spec.data
+    return f"{data.dataset}, {data.split}" if data.csv is None else Path(data.csv).name
+
+
+def score_of(studied: Studied) -> str:
+    """What a study's accuracy is called: of a quantity among own data it is R²."""
+    return "accuracy" if studied.problem.data.csv is None else str(data_of(studied.problem)[1].score)
 
 
 def say_gradient(spec: Spec) -> str:

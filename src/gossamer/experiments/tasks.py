@@ -33,7 +33,7 @@ from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
 from gossamer.spec.description import Length, Method, Privacy
 from gossamer.spec.languages import step_schedule
-from gossamer.spec.rules import dataset_of, decide_noise, delta_of
+from gossamer.spec.rules import dataset_of, decide_noise, delta_of, goes_on, standardises
 from gossamer.version import __version__
 
 Result = dict[str, Any]
@@ -153,7 +153,14 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
     law = decided.privacy.law
     clipped = spec.private and decided.privacy.where == "source" and spec.model.clip is None
     bare = Privacy(law=law, where="source", epsilon="1") if clipped else Privacy(law=law)
-    return _read(replace(decided, algorithm=Method(), privacy=bare, length=Length(seed=spec.length.seed)))
+    length = Length(seed=spec.length.seed)
+    if dataset is None:  # own records: noise and length decide how they are seen, and their pace
+        if goes_on(decided, None):
+            length = replace(length, steps=spec.length.steps)
+        else:
+            decided = decided.but(per_round=spec.data.per_round or 1)
+        decided = decided.but(standardise=standardises(decided, None))
+    return _read(replace(decided, algorithm=Method(), privacy=bare, length=length))
 
 
 @lru_cache(maxsize=8)

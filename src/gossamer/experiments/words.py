@@ -19,7 +19,9 @@ from gossamer.experiments.pages import (
     paired,
     problem_of,
     rounded,
+    say_data,
     say_who_diverged,
+    score_of,
     sort_entries,
     spread,
     write_choice,
@@ -38,11 +40,13 @@ FIGURES = {
 
 def tell_comparison(studied: Studied) -> Page:
     effort, about = studied.effort, problem_of(studied)
-    run_on = f"{about['data']}, {about['split']}, graph {about['graph']}, {effort.steps} rounds, {effort.seeds} seeds"
+    data = say_data(studied.problem)
+    run_on = f"{data}, graph {about['graph']}, {effort.steps} rounds, {effort.seeds} seeds"
+    published = "; 'published' are the paper's step and noise, at their own ε" * (studied.problem.data.csv is None)
     how = (
-        f"{run_on[0].upper()}{run_on[1:]}. Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
-        "by each method's own recursion; 'published' are the paper's step and noise, at their own ε. "
-        f"{_tuned(studied)} "
+        f"{run_on if studied.problem.data.csv else run_on[0].upper() + run_on[1:]}. "
+        f"Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
+        f"by each method's own recursion{published}. {_tuned(studied)} "
         "'best' has the least tracking error there, which is also what methods are ranked by; 'edge', where there is "
         "one, is the largest λ0 that works where the next one fails. Means, and in brackets 90 % of the seeds. 'Less "
         "Algorithm 1': the difference in tracking error, seed by seed, with its 95 % interval (t); each interval is "
@@ -50,7 +54,7 @@ def tell_comparison(studied: Studied) -> Page:
         "verbatim, S from a secondary source, M from memory."
     )
     title = (
-        f"{about['data']}, {about['split']}, {about['graph']}: simulated noise of the scale that would cost "
+        f"{data}, {about['graph']}: simulated noise of the scale that would cost "
         f"ε = {write_epsilon(studied.epsilon)}; mean and 90 % of the seeds"
     )
     figures = draw_methods(studied, FIGURES, {PUBLISHED: ", published step and noise"}, title)
@@ -219,7 +223,7 @@ def _growth(studied: Studied) -> list[str]:
 def list_rows(studied: Studied) -> list[list[str]]:
     """Rows of text, the header first."""
     head = ["method", "source", "step", "λ0", "v", "ς", "split", "tracking error", "less Algorithm 1"]
-    head += ["optimality gap", "accuracy", "ε per learner", *(["replayed"] if studied.effort.replayed else [])]
+    head += ["optimality gap", score_of(studied), "ε per learner", *(["replayed"] if studied.effort.replayed else [])]
     return [head, *(_row(e, studied) for e in sort_entries(studied, rank(studied)))]
 
 

@@ -50,7 +50,7 @@ from gossamer.spec.rules import (
     standardises,
     step_of,
 )
-from gossamer.streams import Stream, from_csv
+from gossamer.streams import OnePass, Stream, from_csv
 
 
 class Parts(NamedTuple):
@@ -66,12 +66,15 @@ class Parts(NamedTuple):
     said: list[Sentence]  # sentences about what was decided that nobody had said
 
 
-def build(spec: Spec) -> Parts:
-    """The parts of a run; refuses a description that contradicts itself, or says what nothing would use."""
+def build(spec: Spec, read: OnePass | None = None) -> Parts:
+    """The parts of a run; refuses a description that contradicts itself, or says what nothing would use.
+
+    `read` are own records that were read already, all of which are learnt from.
+    """
     check_privacy(spec)
     dataset = dataset_of(spec)
     spec = decide_noise(spec, dataset)
-    stream, model, network = build_data(spec, dataset)
+    stream, model, network = build_data(spec, dataset, read)
     spec = decide_delta(spec, dataset, stream)
     algorithm = build_algorithm(spec, dataset, network.m)
     mechanism = build_mechanism(spec, network.m) if spec.private else None
@@ -81,11 +84,11 @@ def build(spec: Spec) -> Parts:
     return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
 
 
-def build_data(spec: Spec, dataset: Dataset | None) -> tuple[Stream, Model, Network]:
+def build_data(spec: Spec, dataset: Dataset | None, read: OnePass | None = None) -> tuple[Stream, Model, Network]:
     """What there is to learn from, what is learnt, and who talks to whom."""
     learnt = learnt_by(spec, dataset)
     learners = spec.network.learners or _learners_of(spec.network.graph)
-    stream = build_stream(spec, dataset, learnt, learners)
+    stream: Any = build_stream(spec, dataset, learnt, learners) if read is None else paced(spec, read)
     spec = spec.but(standardise=standardises(spec, dataset))
     if spec.network.learners is not None and stream.learners != spec.network.learners:
         raise GossamerError(
@@ -118,10 +121,7 @@ def build_network(spec: Spec, learners: int) -> Network:
 
 def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: int) -> Any:
     if dataset is None:
-        read = from_csv(**csv_arguments(spec, learnt, learners))
-        if goes_on(spec, dataset):
-            return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, spec.data.weight or "records")
-        return read if spec.data.weight is None else read.within(None, spec.data.weight)
+        return paced(spec, from_csv(**csv_arguments(spec, learnt, learners)))
     flat = spec.flat() | {"per_round": per_round_of(spec, dataset)}
     options = {name: flat[name] for name in dataset.options if name != "tested"}
     stream = DATASETS.call(dataset.name, dataset.read, learners, spec.length.seed, member="arrivals", **options)
@@ -129,6 +129,13 @@ def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: 
         few, stream = slice(spec.data.tested), copy.copy(stream)
         stream.test = replace(stream.test, rows=stream.test.rows[few], labels=stream.test.labels[few])
     return stream
+
+
+def paced(spec: Spec, read: OnePass) -> OnePass:
+    """Own records at the pace at which they are read in the first half of the run, unless it was said."""
+    if goes_on(spec, None):
+        return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, spec.data.weight or "records")
+    return read if spec.data.weight is None else read.within(None, spec.data.weight)
 
 
 def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any]:
@@ -151,6 +158,7 @@ def csv_arguments(spec: Spec, learnt: Learnt, learners: int) -> Mapping[str, Any
         "encoding": data.encoding,
         "test": data.test,
         "test_fraction": data.test_fraction,
+        "aside": data.aside,
         "seed": spec.length.seed,
         "regression": learnt.kind.quantity,
     }

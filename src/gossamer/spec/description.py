@@ -51,6 +51,11 @@ class Data:
     test_fraction: float | None = setting(
         help="How many of the CSV's records, drawn by --seed, nobody learns from: 0.2.", least=0, most=1
     )
+    aside: float | None = setting(
+        help="How many of every learner's records, its first, this run leaves out: `gossamer tune` has used them.",
+        least=0,
+        most=1,
+    )
     per_round: int | None = setting(
         help="Records that arrive at each learner in a round [default: as many as it takes to read a CSV in half of "
         "--steps, or 1 with --gradient latest or --where messages; 40 images, or 5 of scattering features with "

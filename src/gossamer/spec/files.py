@@ -24,7 +24,7 @@ from gossamer.networks import is_named
 from gossamer.spec.description import PARTS, SETTINGS, Spec
 from gossamer.spec.fields import check_names
 
-PATHS = ("csv", "graph")  # settings that may name a file
+PATHS = ("csv", "test", "graph")  # settings that may name a file
 NEWER = ("norm", "stem", "device", "bf16", "clip_per", "algorithm", "features", "tested")  # than the oldest folders
 
 

@@ -26,7 +26,7 @@ from gossamer.streams.files import Reading
 
 CSV_SETTINGS = (
     "target", "split_by", "categorical", "categories", "classes", "drop", "range", "outside", "missing", "separator",
-    "encoding", "test", "test_fraction", "per_round", "weight",
+    "encoding", "test", "test_fraction", "aside", "per_round", "weight",
 )  # fmt: skip
 BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band")
 ALGORITHM_1 = "ldp_gradient_tracking"

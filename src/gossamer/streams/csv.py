@@ -30,6 +30,8 @@ def from_csv(
     encoding: str | None = None,
     test: str | Path | None = None,
     test_fraction: float | None = None,
+    aside: float | None = None,
+    only_aside: bool = False,
     seed: int = 0,
     intercept: bool = True,
     regression: bool = False,
@@ -53,6 +55,9 @@ def from_csv(
 
     `test`, another file, or `test_fraction` of the records, drawn by `seed`, are records that nobody learns from.
 
+    `aside` of the records, the file's first, or with `split_by` the first of every learner's, are left out, before a
+    test is drawn: something else has used them. With `only_aside` those are all that there is.
+
     Ranges, categories and classes that are not declared are read off the file. One record can change them, and with
     them every message, so such a stream cannot be used privately; it carries a note that says so and what to declare.
     Where all is declared, another value in a record changes that record's row and nothing else.
@@ -62,7 +67,7 @@ def from_csv(
     declared = Declared(target, categorical, categories, classes, drop, ranges, outside, missing, intercept, regression)
     columns = read_file(reading)
     other = None if test is None else read_file(reading._replace(path=Path(test)))
-    dealing = Dealing(learners, split_by, per_round, other, test_fraction, seed)
+    dealing = Dealing(learners, split_by, per_round, other, test_fraction, seed, aside, only_aside)
     return stream_of(columns, declared, dealing, {"csv": Path(path).name})
 
 

@@ -54,11 +54,13 @@ class Dealing:
     test: Columns | None = None
     test_fraction: float | None = None
     seed: int = 0
+    aside: float | None = None  # of the records, the first: left out
+    only_aside: bool = False  # or the only ones that are not
 
 
 def stream_of(columns: Columns, declared: Declared, dealing: Dealing, about: Mapping[str, Any]) -> OnePass:
     """Records in the order of the columns, to learners in turn or by a column's values, without those of the test."""
-    training, tested = _kept_for_test(len(columns), dealing)
+    training, tested = _kept_for_test(len(columns), dealing, _left(columns, dealing))
     schema, found, left_out = schema_of(columns, declared, dealing, training)
     clipped, clipped_test = Counter[str](), Counter[str]()
     X, labels = schema.encode(columns, training, clipped)
@@ -83,6 +85,9 @@ def stream_of(columns: Columns, declared: Declared, dealing: Dealing, about: Map
     }  # fmt: skip
     # Names of classes without counts: those would be one more statistic of the data in every output.
     notes: list[str] = [*columns.notes]
+    if dealing.aside is not None and not dealing.only_aside:
+        whose = "the records" if dealing.split_by is None else "every learner's records"
+        notes.append(f"Set aside, and not learnt from: the first {dealing.aside:.4g} of {whose}.")
     notes += [f"Left out, because the name says that it only numbers the records: {name}." for name in left_out]
     notes += [f"Classes of {declared.target}: {few(schema.classes, 6)}."] if schema.classes else []
     notes += clipped_notes(schema, clipped) + clipped_notes(schema, clipped_test, " in the test")
@@ -176,11 +181,34 @@ def _like(table: Table, schema: Schema, X: Any, y: Any) -> Table:
     return schema.packed_table(X, y) if not table.undeclared else table_of(X, y)
 
 
-def _kept_for_test(count: int, dealing: Dealing) -> tuple[Integers | None, Integers | None]:
+def _left(columns: Columns, dealing: Dealing) -> Integers | None:
+    """Which records are there where some were set aside; None: all.
+
+    Neither a seed nor the number of learners decides it: whoever paid for something that was done before, such as
+    tuning, must not pay for the run as well.
+    """
+    if dealing.aside is None:
+        return None
+    owner: Any = np.zeros(len(columns), dtype=np.int64)
+    if dealing.split_by is not None:
+        owner = columns.words(dealing.split_by).codes
+    aside = np.zeros(len(columns), dtype=bool)
+    for code in np.unique(owner):
+        own = np.flatnonzero(owner == code)
+        cut = round(dealing.aside * len(own))
+        if not 0 < cut < len(own):
+            requirement = f"that is {cut} of {len(own)} records{' of a learner' * (dealing.split_by is not None)}"
+            raise BadValue("aside", dealing.aside, [requirement, ", expected some, and not all"])
+        aside[own[:cut]] = True
+    return np.flatnonzero(aside if dealing.only_aside else ~aside)
+
+
+def _kept_for_test(count: int, dealing: Dealing, left: Integers | None) -> tuple[Integers | None, Integers | None]:
     """Which records are learnt from and which are not, by chance and by how many there are alone; None: all, none."""
     fraction = dealing.test_fraction
     if fraction is None:
-        return None, None
+        return left, None
+    count = count if left is None else len(left)
     if dealing.test is not None:
         raise GossamerError(
             Argument("test"),
@@ -193,7 +221,9 @@ def _kept_for_test(count: int, dealing: Dealing) -> tuple[Integers | None, Integ
         raise BadValue("test_fraction", fraction, f"expected above 0 and below 1, and at least one of {count} records")
     test = np.zeros(count, dtype=bool)
     test[np.random.default_rng(dealing.seed).permutation(count)[:kept]] = True
-    return np.flatnonzero(~test), np.flatnonzero(test)
+    if left is None:
+        return np.flatnonzero(~test), np.flatnonzero(test)
+    return left[~test], left[test]
 
 
 def _owners(columns: Columns, dealing: Dealing, training: Integers | None) -> dict[str, Integers]:

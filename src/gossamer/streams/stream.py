@@ -122,6 +122,32 @@ class OnePass:
             paced.notes = (*self.notes, said)
         return paced
 
+    def only(self, places: Sequence[Integers]) -> OnePass:
+        """The same learners with some of their records: those at these places, counted from each one's first."""
+        chosen = [ids[where] for ids, where in zip(self._order, places, strict=True)]
+        flat, ends = np.concatenate(chosen), np.cumsum([len(ids) for ids in chosen])
+        table = replace(self.table, rows=self.table.rows[flat], labels=self.table.labels[flat])
+        order = [np.arange(end - len(ids), end) for ids, end in zip(chosen, ends, strict=True)]
+        part = OnePass(table, order, self._per_round.tolist(), notes=self.notes)
+        part.description, part.test = {**self.description, **part.description}, self.test
+        return part
+
+    def drawn(self, fraction: float, seed: int) -> tuple[OnePass, OnePass]:
+        """So many of every learner's records, drawn by a seed, and all others; one of each at least."""
+        rng, some, rest = np.random.default_rng(seed), list[Integers](), list[Integers]()
+        for i, n in enumerate(self._lengths.tolist()):
+            if n < 2:
+                raise GossamerError(f"learner {i} has one record, and two are needed to learn and to look: give more.")
+            places, cut = rng.permutation(n), min(max(round(fraction * n), 1), n - 1)
+            some.append(np.sort(places[:cut]))
+            rest.append(np.sort(places[cut:]))
+        return self.only(some), self.only(rest)
+
+    def own(self, learner: int) -> Table:
+        """One learner's records."""
+        ids = self._order[learner]
+        return replace(self.table, rows=self.table.rows[ids], labels=self.table.labels[ids])
+
     def arrivals(self, t: int) -> Batch:
         if t >= self.rounds:
             return self._nothing

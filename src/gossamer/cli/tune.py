@@ -1,0 +1,267 @@
+"""`gossamer tune`: settings for somebody's own data, in one of three honest ways."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.cli.options import takes
+from gossamer.cli.output import check_apart, check_place, command_for
+from gossamer.cli.watch import counted, undisturbed
+from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.experiments.charged import Charged
+from gossamer.experiments.tuning import (
+    HELD,
+    NARROW,
+    WIDE,
+    Candidate,
+    Coordinates,
+    Rehearsals,
+    Trial,
+    check_tunable,
+    count,
+    open_to_tuning,
+    search,
+    settled,
+)
+from gossamer.files import replace_file
+from gossamer.spec.build import build, csv_arguments
+from gossamer.spec.description import SETTINGS, Spec
+from gossamer.spec.files import PATHS, write_toml
+from gossamer.spec.languages import class_names, names
+from gossamer.spec.rules import learnt_by, small_delta
+from gossamer.streams import OnePass, from_csv
+
+SEEDS = 3
+
+
+@takes(*(name for name in SETTINGS if name not in ("noise", "rows", "draw", "split", "features", "tested")))
+def tune(
+    spec: Spec,
+    public: Path | None = typer.Option(
+        None, help="A file with the same columns that you declare public: tuned on its records, nothing is charged."
+    ),
+    public_fraction: float | None = typer.Option(
+        None,
+        min=0,
+        max=1,
+        help="How many of every learner's records, its first, you declare public: tuned on those, and the run leaves "
+        "them out.",
+    ),
+    charge: float | None = typer.Option(
+        None,
+        min=0,
+        max=1,
+        help="How many of every learner's records, its first, pay for private tuning; the run leaves them out. No "
+        "record costs more than --epsilon.",
+    ),
+    seeds: int = typer.Option(SEEDS, min=1, help="Draws of noise that a score is the mean of, on public records."),
+    out: Path = typer.Option(Path("tuned.toml"), help="A new file for the settings: `gossamer run` takes it."),
+) -> None:
+    """Choose step, l2, clip, first release and rounds for your own data, without looking where you must not.
+
+    What you give is not tuned. With --epsilon say which records may be looked at: one of --public, --public-fraction
+    and --charge. Without it the data themselves are, and that is not private.
+
+    \b
+    gossamer tune --csv visits.csv --target ill
+    gossamer tune --csv visits.csv --target ill --classes no,yes --range age=0:120 --epsilon 3 --public survey.csv
+    gossamer tune --csv visits.csv --target ill --classes no,yes --range age=0:120 --epsilon 3 --charge 0.3
+    gossamer run tuned.toml
+    """
+    ways = {"public": public, "public_fraction": public_fraction, "charge": charge}
+    named = [name for name, value in ways.items() if value is not None]
+    _check(spec, named, public, out)
+    if charge is not None:
+        tuned = _by_charge(spec, charge)
+    elif public is not None:
+        tuned = _by_file(spec, public, seeds)
+    elif public_fraction is not None:
+        tuned = _by_fraction(spec, public_fraction, seeds)
+    else:
+        tuned = _by_itself(spec)
+    with undisturbed():
+        replace_file(out, _toml(tuned, out).encode())
+    _show(tuned, out)
+
+
+class Tuned(NamedTuple):
+    """What was chosen, from what, and what that cost, in sentences."""
+
+    spec: Spec
+    best: Candidate
+    tried: Sequence[Trial]
+    score: str  # what scores are
+    cost: list[str]
+    margin: float  # what a better one must be better by
+
+
+def _check(spec: Spec, named: Sequence[str], public: Path | None, out: Path) -> None:
+    """Refuse before any work what cannot be tuned, or not honestly."""
+    check_tunable(spec)
+    if len(named) > 1:
+        raise GossamerError(Argument(named[0]), " and ", Argument(named[1]), ": give one of them.")
+    if spec.private and not named:
+        raise GossamerError(
+            Argument("epsilon"), " is a promise about all looks at the records, tuning's included: give ",
+            Argument("public", "FILE"), ", ", Argument("public_fraction", "F"), " or ", Argument("charge", "F"), ".",
+        )  # fmt: skip
+    if "charge" in named and not spec.private:
+        raise GossamerError(Argument("charge"), " goes with ", Argument("epsilon"), ": give a budget, or leave it out.")
+    if spec.data.aside is not None and named in (["public_fraction"], ["charge"]):
+        raise GossamerError(Argument("aside", spec.data.aside), " is what ", Argument(named[0]), " sets: leave it out.")
+    csv, test = (Path(name) if name else None for name in (spec.data.csv, spec.data.test))
+    check_apart(csv=csv, test=test, public=public, out=out)
+    check_place(out)
+    if out.exists():
+        raise BadValue("out", str(out), "it exists already", "give a new name")
+
+
+def _read(spec: Spec) -> OnePass:
+    """The records of the run; refuses a description that contradicts itself."""
+    return cast(OnePass, build(spec).stream)
+
+
+def _kept_for_scores(sample: OnePass, seed: int) -> OnePass:
+    """A sample of which some records are for scores."""
+    held, rest = sample.drawn(HELD, seed)
+    rest.test = held.table
+    return rest
+
+
+def _by_itself(spec: Spec) -> Tuned:
+    read = _read(spec)
+    score = Rehearsals(spec, read, _kept_for_scores(read, spec.length.seed), 1)
+    best, tried = _search(open_to_tuning(spec, WIDE), score)
+    cost = [f"Not private: candidates were scored on {HELD:.0%} of the data, which the run will learn from."]
+    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
+
+
+def _by_file(spec: Spec, public: Path, seeds: int) -> Tuned:
+    read = _read(spec)
+    sample = _kept_for_scores(_like(spec, read, public), spec.length.seed)
+    score = Rehearsals(spec, read, sample, seeds)
+    best, tried = _search(open_to_tuning(spec, WIDE), score)
+    cost = [f"Tuned on {public}, which you declare public: nothing is charged. Of {spec.data.csv} only the number of "
+            "records was used."]  # fmt: skip
+    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
+
+
+def _like(spec: Spec, read: OnePass, public: Path) -> OnePass:
+    """A public file's records, dealt in turn to as many learners; refuses one with other features."""
+    owner = [] if spec.data.split_by is None else [spec.data.split_by]
+    known = spec.but(csv=str(public), split_by=None, test=None, test_fraction=None, aside=None)
+    arguments = {**csv_arguments(known, learnt_by(spec, None), read.learners), "drop": names(spec.data.drop) + owner}
+    sample = from_csv(**arguments)
+    _refuse_unlike(read, sample, Argument("public", str(public)))
+    return sample
+
+
+def _refuse_unlike(read: OnePass, sample: OnePass, way: Argument) -> None:
+    """Refuse records that have other features or classes than those of the run."""
+    for what in ("columns", "classes"):
+        mine, theirs = (set(map(str, cast(Any, one.description[what]) or [])) for one in (read, sample))
+        unlike = sorted(mine ^ theirs)
+        if unlike:
+            raise GossamerError(
+                way, f": its {what} are not those of the run, which differ in {', '.join(unlike[:4])}: declare ",
+                Argument("categories"), " and ", Argument("classes"), ", and have the same columns.",
+            )  # fmt: skip
+
+
+def _by_fraction(spec: Spec, fraction: float, seeds: int) -> Tuned:
+    spec, first, rest = _parted(spec, fraction, "public_fraction")
+    sample = _kept_for_scores(first, spec.length.seed)
+    score = Rehearsals(spec, rest, sample, seeds)
+    best, tried = _search(open_to_tuning(spec, WIDE), score)
+    cost = [f"Tuned on {_first(spec)}, which you declare public: nothing is charged. --aside {fraction:g} leaves them "
+            "out of the run."]  # fmt: skip
+    return Tuned(settled(spec, best, rest), best, tried, _score_name(spec), cost, score.margin)
+
+
+def _by_charge(spec: Spec, fraction: float) -> Tuned:
+    spec, first, rest = _parted(spec, fraction, "charge")
+    if spec.privacy.delta is None:
+        spec = spec.but(delta=small_delta(len(first.table) + len(rest.table)))
+    coordinates = open_to_tuning(spec, NARROW)
+    score = Charged(spec, first, count(coordinates), spec.length.seed)
+    best, tried = _search(coordinates, score)
+    spent = max(score.ledger.spent)
+    cost = [
+        f"Tuning has cost up to ε = {spent:.4g} (δ = {score.ledger.delta:g}), paid by {_first(spec)}. --aside "
+        f"{fraction:g} leaves them out of the run, which costs others ε = {spec.privacy.epsilon}: no record pays for "
+        "both.",
+        "Giving this command again costs the same again.",
+    ]
+    what = "noisy share of right predictions" if class_names(spec.data.classes) else "noisy points"
+    return Tuned(settled(spec, best, rest), best, tried, what, cost, score.margin)
+
+
+def _parted(spec: Spec, fraction: float, option: str) -> tuple[Spec, OnePass, OnePass]:
+    """The run without its first records, these, and all others."""
+    spec = spec.but(aside=fraction)
+    try:
+        rest = _read(spec)
+    except BadValue as error:
+        if error.argument != "aside":
+            raise
+        raise BadValue(option, fraction, error.requirement, error.remedy) from None
+    alone = {"only_aside": True, "test": None, "test_fraction": None}
+    first = from_csv(**{**csv_arguments(spec, learnt_by(spec, None), rest.learners), **alone})
+    _refuse_unlike(rest, first, Argument(option, fraction))
+    return spec, first, rest
+
+
+def _first(spec: Spec) -> str:
+    """The records that were tuned on, in words."""
+    return f"the first {spec.data.aside:.4g} of {'every learner' if spec.data.split_by else 'the file'}'s records"
+
+
+def _score_name(spec: Spec) -> str:
+    return "R²" if learnt_by(spec, None).kind.quantity else "accuracy"
+
+
+def _search(coordinates: Coordinates, score: Rehearsals | Charged) -> tuple[Candidate, list[Trial]]:
+    if not coordinates:
+        raise GossamerError("nothing is left to tune: leave out some of the settings that are given.")
+    with counted("tune", kept=False) as progress:
+        return search(coordinates, score, score.margin, lambda done: progress(done, count(coordinates)))
+
+
+def _toml(tuned: Tuned, out: Path) -> str:
+    """The description, with what it cost above; its paths are meant from the file's own folder."""
+    given = tuned.spec.given()
+    moved = {
+        name: os.path.relpath(given[name], out.parent)
+        for name in PATHS
+        if name in given and not os.path.isabs(given[name]) and Path(given[name]).exists()
+    }
+    said = [f"Chosen by gossamer tune: {tuned.best}.", *tuned.cost]
+    return "".join(f"# {line}\n" for line in said) + "\n" + write_toml(tuned.spec.but(**moved))
+
+
+def _show(tuned: Tuned, out: Path) -> None:
+    console, table = Console(), Table("candidate", box=None, header_style="bold", pad_edge=False)
+    table.add_column(tuned.score, justify="right")
+    for trial in tuned.tried:
+        chosen = trial.candidate == tuned.best
+        score = f"{trial.score:.4f}" if math.isfinite(trial.score) else "no room" if trial.why else "diverged"
+        table.add_row(escape(str(trial.candidate)), score, style="bold" if chosen else None)
+    console.print(table)
+    console.print(
+        f"Chosen: {escape(str(tuned.best))}. What is not better by {tuned.margin:.2g} may be so by chance, and is not "
+        "chosen.",
+        highlight=False,
+    )
+    for line in tuned.cost:
+        console.print(f"[yellow]•[/] {escape(line)}", highlight=False)
+    console.print(escape(command_for("run", tuned.spec)), highlight=False, soft_wrap=True)
+    console.print(f"The same as a file: gossamer run {escape(str(out))}", highlight=False, soft_wrap=True)
