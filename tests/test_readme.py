@@ -51,7 +51,7 @@ def own_data_commands() -> list[tuple[list[str], float]]:
     """README's commands on its own CSV files, each with the accuracy that it says."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("## Your own data")[1].split("## In Python")[0]
     lines = re.findall(r"^    gossamer (.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
-    pairs = [re.split(r"  +accuracy ", line) for line in lines]
+    pairs = [re.split(r"  +# accuracy ", line) for line in lines]
     return [(shlex.split(words), float(said)) for words, said in pairs]
 
 

@@ -97,7 +97,7 @@ def claim_of(record: Record) -> str:
 def say(console: Console, sentences: Iterable[str]) -> None:
     for sentence in sentences:
         shown = sentence.said(in_command) if isinstance(sentence, Sentence) else sentence
-        console.print(f"[yellow]•[/] {escape(shown)}", highlight=False)
+        console.print(f"[yellow]•[/] {escape(shown)}", highlight=False, soft_wrap=True)  # options can be copied whole
 
 
 def say_verdict(console: Console, found: Verdict | None) -> None:

@@ -100,6 +100,9 @@ def run(
     console = Console()
     show(console, ended)
     _say_files(console, written)
+    if folder is not None and ended.record.finished and spec.data.csv is not None:
+        use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
+        console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
     _say_stopped(console, ended.record, folder)
 
 

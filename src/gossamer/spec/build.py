@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gossamer.algorithms import METHODS, Algorithm
 from gossamer.algorithms.base import AUTO
 from gossamer.datasets import DATASETS, Dataset
-from gossamer.errors import Argument, GossamerError, Sentence
+from gossamer.errors import Argument, GossamerError, NotProvable, Sentence
 from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
 from gossamer.models.standard import Standardise
@@ -79,6 +79,8 @@ def build(spec: Spec, read: OnePass | None = None) -> Parts:
     algorithm = build_algorithm(spec, dataset, network.m)
     mechanism = build_mechanism(spec, network.m) if spec.private else None
     if spec.private:
+        if stream.table.undeclared:  # before what a declaration would mend
+            raise NotProvable("privacy cannot be proved: ", stream.table.undeclared)
         refuse_unbounded(model)
     steps, why = _steps(spec, dataset, stream)
     return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)

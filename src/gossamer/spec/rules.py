@@ -34,6 +34,7 @@ CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges withi
 OWN_RIDGE = 1.0  # divided by the number of records, as scikit-learn's C = 1
 CLIP = 0.5  # of the largest gradient of a logistic loss
 FEATURES_A_ROUND = 5  # of images with fixed features: a thousand rounds or so, which steps and noise are spread over
+MOST_CLASSES = 200  # that are read off a file: beyond it the column is a name, a date or an identifier
 CLASSES_AT_MOST = 20  # a numeric target with more values than this is taken for a quantity
 
 
@@ -55,6 +56,10 @@ def dataset_of(spec: Spec) -> Dataset | None:
         )  # fmt: skip
     if name is not None and csv is not None:
         raise GossamerError(f"two things to learn from, {name} and {csv}: give one.")
+    if name is not None and name.lower().endswith((".csv", ".csv.gz", ".parquet", ".jsonl")):
+        raise GossamerError(
+            f"{name} is a file: give it as ", Argument("csv", name), " ", Argument("target", "COLUMN"), "."
+        )
     dataset = None if name is None else DATASETS.find(name)
     taken = CSV_SETTINGS if dataset is None else dataset.options
     for setting, value in spec.given().items():
@@ -159,6 +164,11 @@ def _learnt_from_csv(spec: Spec, named: Kind | None) -> Learnt:
     quantity = declared is None and (
         target in column_ranges(spec.data.range) or (numeric and classes > CLASSES_AT_MOST)
     )
+    if declared is None and not quantity and classes > MOST_CLASSES:
+        raise GossamerError(
+            f"column {target!r} has {classes} values and is no quantity, expected at most {MOST_CLASSES} classes: name "
+            "another target, or say which they are with ", Argument("classes", ["A", "B"]), ".",
+        )  # fmt: skip
     kind = named or MODELS.find("ridge" if quantity else "logistic" if classes <= 2 else "softmax")
     if classes > (kind.classes_at_most or math.inf):
         raise BadValue(

@@ -113,7 +113,7 @@ class OnePass:
         paced.__dict__.pop("population", None)
         each = self._per_round if rounds is None else -(-self._lengths // rounds)
         paced._set_pace(each.tolist(), weight, {})
-        if (self._lengths != self._lengths[0]).any():
+        if np.ptp(self._lengths) > 1:
             least, most = f"{self._lengths.min():,}", f"{self._lengths.max():,}"
             counted, other = "by that", Argument("weight", "equal")
             if weight == "equal":
