@@ -185,7 +185,7 @@ def undeclared_of(found: Inferred, schema: Schema) -> Sentence | None:
         return None
     return Sentence(
         *_listed(what), " were read off the data, where one record can change them and no privacy budget pays for "
-        "it: declare them with ", *_spaced(options), " (these are the file's own: say what you would say without it).",
+        "it: declare them with ", *_spaced(options), " (as this file has it: say what you would say without it).",
     )  # fmt: skip
 
 
