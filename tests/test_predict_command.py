@@ -218,7 +218,11 @@ def test_the_pages_examples_run(gossamer, tmp_path):
     write_csv(tmp_path / "new.csv", named)
     words = ("run", "--csv", "visits.csv", "--target", "out", "--split-by", "site", "--noise", 0, "--steps", 20)
     assert gossamer(*words)[0] == 0
-    shown = [line.split()[1:] for line in page.splitlines() if line.startswith("    gossamer ")]
+    shown = [
+        line.split()[1:]
+        for line in page.splitlines()
+        if line.startswith(("    gossamer predict", "    gossamer export"))
+    ]
     shown += [line.split()[1:] for line in re.findall(r"`(gossamer (?:predict|export) [^`]* [^`]*)`", page)]
     assert len(shown) >= 3
     for command in shown:
