@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gossamer.models.torch import NeuralNetwork as NeuralNetwork
     from gossamer.networks import Network
     from gossamer.predictions import load_model
-    from gossamer.privacy import Gaussian, Laplace, every, thinning
+    from gossamer.privacy import Gaussian, Laplace, Secrets, every, thinning
     from gossamer.run_record import Record
     from gossamer.schedules import decay, geometric
     from gossamer.simulate import simulate
@@ -59,7 +59,7 @@ else:
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],
             "gossamer.networks": ["Network", "networks"],
             "gossamer.predictions": ["load_model", "predictions"],
-            "gossamer.privacy": ["Gaussian", "Laplace", "every", "privacy", "thinning"],
+            "gossamer.privacy": ["Gaussian", "Laplace", "Secrets", "every", "privacy", "thinning"],
             "gossamer.schedules": ["decay", "geometric", "schedules"],
             "gossamer.simulate.engine": ["simulate"],
             "gossamer.run_record": ["Record"],
@@ -77,7 +77,8 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Algorithm", "BadValue", "BudgetSpent", "Diverged", "Dynamics", "Gaussian", "GossamerError", "Laplace",
-    "LogisticRegression", "Network", "NotProvable", "Out", "Record", "RidgeRegression", "Rows", "SoftmaxRegression",
+    "LogisticRegression", "Network", "NotProvable", "Out", "Record", "RidgeRegression", "Rows", "Secrets",
+    "SoftmaxRegression",
     "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "every",
     "geometric", "ldol", "ldp_gradient_tracking", "load_model", "privacy", "push_pull", "robust_push_pull", "simulate",
     "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "thinning",

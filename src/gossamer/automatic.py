@@ -32,6 +32,7 @@ from gossamer.models.standard import MOMENTUM, usual_looks
 from gossamer.networks import Network
 from gossamer.privacy import Law, Mechanism, Releases, Setting, SimulatedNoise
 from gossamer.privacy.plan import LONGEST_STEP, MARGIN
+from gossamer.privacy.simulated import PairLaw, pair_law
 from gossamer.records import Table
 from gossamer.setting import curvature_of, length_of, quiet_rounds
 from gossamer.types import Array
@@ -54,6 +55,7 @@ class Noise(NamedTuple):
     found: bool  # whether it was found for a budget, and so grows with the steps
     releases: Releases
     factor: tuple[float, ...] = (1.0,)  # over releases
+    pairs: PairLaw | None = None  # at the source: what cancels
 
 
 class Rehearsed(NamedTuple):
@@ -131,7 +133,8 @@ def noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Sett
         terms = privacy.terms(setting())
         scales = np.hstack([1 / each.inverse_scale(t) for each in terms])
         at_source = privacy.where == "source"
-        return Noise(scales, privacy.law, at_source, privacy.epsilon is not None, terms[0].releases, terms[0].factor)
+        found = privacy.epsilon is not None
+        return Noise(scales, privacy.law, at_source, found, terms[0].releases, terms[0].factor, pair_law(terms))
     if isinstance(privacy, SimulatedNoise):
         each = [np.broadcast_to(np.ravel(privacy.scale(int(k))), learners) for k in t[:, 0]]
         return Noise(
@@ -141,6 +144,7 @@ def noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Sett
             False,
             privacy.releases or Releases(),
             privacy.factor,
+            privacy.pairs,
         )
     return None
 
@@ -171,6 +175,9 @@ def rehearsed(
         value = np.zeros(shape)
         if noise is not None:
             value[:, 1:] = noise.law.seeded(rng, (network.m, COLUMNS)) * noise.scales[t][:, None]
+            if noise.pairs is not None:
+                drawn = noise.law.seeded(rng, (network.m, COLUMNS)) * noise.pairs.scale(t)
+                value[:, 1:] += noise.pairs.mixing @ drawn
             value -= sum((f * old for f, old in zip(noise.factor[1:], past, strict=False)), np.zeros(shape))
             past.appendleft(value)
         return value

@@ -17,7 +17,7 @@ from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.streams import Stream
 from gossamer.streams.stream import weights_of
-from gossamer.types import Dynamics, Rounding
+from gossamer.types import Array, Dynamics, Rounding
 
 
 def setting_for(
@@ -33,7 +33,7 @@ def setting_for(
     per_round: Sequence[int],
     read_once: bool,
     held: Sequence[float] = (),
-    weighted: bool = False,
+    weights: Sequence[float] = (),
 ) -> Setting:
     """All that decides the privacy of these learners; `per_round[k]` records arrive at learners[k] in every round."""
     if table.undeclared:
@@ -77,7 +77,8 @@ def setting_for(
         margin=length_of(model, table) or math.nan,
         curvature=curvature_of(model, table),
         prepares=isinstance(model, LinearModel) and model.standardise is not None,
-        weighted=weighted,
+        weights=weights,
+        ids=list(learners),
     )
 
 
@@ -120,8 +121,12 @@ def setting_of(
     return setting_for(
         range(network.m), algorithm, network, model, stream.table, gradient=gradient, steps=steps,
         size=model.theta_size(stream.table.columns), per_round=[int(n) for n in newest],
-        read_once=lasts or (ends and every), held=held, weighted=weights_of(stream) is not None,
+        read_once=lasts or (ends and every), held=held, weights=_as_list(weights_of(stream)),
     )  # fmt: skip
+
+
+def _as_list(weights: Array | None) -> list[float]:
+    return [] if weights is None else [float(one) for one in weights]
 
 
 def full_rounds(stream: Stream) -> float:

@@ -25,6 +25,7 @@ from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
 from gossamer.models.registry import MODELS
 from gossamer.privacy import Mechanism, Setting, SimulatedNoise, Terms, epsilons, simulated
+from gossamer.privacy.simulated import pair_law
 from gossamer.registry import digest_source
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, setting_of
@@ -122,7 +123,7 @@ def seeded_like(terms: Sequence[Terms], seed: int) -> SimulatedNoise:
     """Seeded noise of the scales, the law, the releases and the split of exact noise, which ε is said of."""
     one = terms[0]
     releases = one.releases if one.where == "source" else None
-    return simulated(scales_of(terms), seed, one.law, one.where, releases, one.factor, one.split)
+    return simulated(scales_of(terms), seed, one.law, one.where, releases, one.factor, one.split, pair_law(terms))
 
 
 def scales_of(terms: Sequence[Terms]) -> Decay:

@@ -6,6 +6,7 @@ from gossamer.privacy.laws import LAWS, Law, exact_gaussian, exact_laplace, law_
 from gossamer.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism, Setting, mechanism_named
 from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.privacy.rounding import noised_fields, rounding_of
+from gossamer.privacy.secrets import Secrets
 from gossamer.privacy.simulated import SimulatedNoise, simulated
 from gossamer.privacy.theorem4 import lemma2_constant, theorem4
 from gossamer.privacy.unproved import Privacy, Unproved
@@ -22,6 +23,7 @@ __all__ = [
     "Privacy",
     "PrivateBoundary",
     "Releases",
+    "Secrets",
     "Setting",
     "SimulatedNoise",
     "Terms",

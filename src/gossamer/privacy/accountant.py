@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_s
 from gossamer.privacy.releases import EVERY_ROUND, Releases
 from gossamer.privacy.rounding import FAR as LARGEST_STATE
 from gossamer.privacy.rounding import UNIT, enlarged
+from gossamer.privacy.secrets import Shared
 from gossamer.privacy.source import MOST_RECORDS, losses_at_source, shifts_of, total_at_source, total_at_source_for_ever
 from gossamer.types import Array, Dynamics, Rounding
 
@@ -58,6 +59,7 @@ class Terms:
     held_at_most: float = math.inf  # records that there are in all
     factor: tuple[float, ...] = (1.0,)  # at the source: how noise is correlated over releases
     split: tuple[tuple[str, float], ...] = ()  # on messages: a channel's scale is this many times the learner's
+    shared: Shared | None = None  # at the source: noise that cancels, which other learners have a part in
 
     def digest(self) -> str:
         """A fingerprint of what costs follow from: the bounds and, over the first rounds, the dynamics."""
@@ -68,6 +70,7 @@ class Terms:
         parts += [] if self.rounding is None else [errors.tobytes() for errors in self.rounding(64)]
         new = (self.releases, self.held_at_most, self.factor, self.split)  # left out where a ledger may be older
         parts += [] if new == (EVERY_ROUND, math.inf, (1.0,), ()) else [repr(new).encode()]
+        parts += [] if self.shared is None else [repr(self.shared).encode()]
         return hashlib.blake2b(b"".join(parts), digest_size=12).hexdigest()
 
     def mean_error(self, rounds: Any) -> Any:
@@ -83,13 +86,27 @@ class Terms:
         with np.errstate(over="ignore", divide="ignore"):  # a scale that fades to nothing costs ∞
             return np.asarray((t + 1) ** self.exponent / (self.initial * np.float64(self.ratio) ** t))
 
+    def visible(self, t: Array) -> Array:
+        """What a shift of 1 in each round comes to, in noise scales, for those whom the budget is meant against."""
+        return self.inverse_scale(t) * (1.0 if self.shared is None else self.shared.seen)
+
+    @property
+    def alone(self) -> Terms:
+        """The same if all others collude, so that the learner's own noise alone hides its records."""
+        return self if self.shared is None else replace(self, shared=None)
+
+    @property
+    def noises(self) -> int:
+        """How many noises are in one released number."""
+        return 1 if self.shared is None else self.shared.noises
+
     def numbers(self, rounds: float) -> int:
         """How many noised numbers one record can be seen in."""
         if self.where == "messages":
             return self.coordinates * int(rounds) * len(self.dynamics(1).channels)
         seen = min(self.window, MOST_RECORDS) / self.releases.step + len(self.factor)  # longer runs are refused
         seen += self.releases.head  # one a round, whatever the step is
-        return self.coordinates * min(math.ceil(seen), self.releases.count(rounds))
+        return self.coordinates * self.noises * min(math.ceil(seen), self.releases.count(rounds))
 
     def surcharge(self, rounds: int) -> float:
         """What goes onto ε for the grid; see gossamer.privacy.exact."""
@@ -268,6 +285,10 @@ class Accountant:
         ever = Shifts(numbers, lambda squared: total_for_ever(self.terms, squared))
         return max(self.terms.law.epsilon(ever, delta), self.get_epsilon(delta))
 
+    def epsilon_if_all_collude(self, delta: float = 0.0) -> float:
+        """ε of all that was sent so far if all other learners put together what they know."""
+        return Accountant(self.terms.alone, delta=self.delta).epsilon_at(self.rounds, delta)
+
     def epsilon_by_arrival(self, arrivals: Sequence[int], rounds: int, delta: float = 0.0) -> Array:
         """ε, after so many rounds in all, of a record that arrived in each of these: late ones are seen less often.
 
@@ -280,7 +301,9 @@ class Accountant:
         def epsilon(k: int) -> float:
             each = SAFE * shifts_of(terms, rounds, k)
             seen = Shifts(
-                terms.coordinates * len(each), lambda squared: float((each ** (1 + squared)).sum()), lambda: each
+                terms.coordinates * terms.noises * len(each),
+                lambda squared: float((each ** (1 + squared)).sum()),
+                lambda: each,
             )
             return terms.law.epsilon(seen, delta) if len(each) else 0.0
 

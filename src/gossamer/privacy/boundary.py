@@ -14,7 +14,9 @@ from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.exact import LARGEST
+from gossamer.privacy.exact import LARGEST, check_on_grid
+from gossamer.privacy.pairs import CLAMP as MOST_STEPS
+from gossamer.privacy.pairs import PairNoise, grid_of, noised
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
 from gossamer.types import Array
@@ -28,7 +30,8 @@ UNNOISED = "past."  # what the names of past gradients start with: they stay whe
 KEPT = ("sent.", UNNOISED)  # what the names of all that a boundary keeps start with
 PAST = ("gradient", "used")  # of releases before, where noise is correlated over them
 BUDGET = np.dtype([("spent", "f8"), ("for_ever", "f8")])  # ε of all that was sent so far, and if the run never ends
-Budgets = np.recarray[Any, Any]  # of this kind, one row for each learner
+COLLUDING = np.dtype([*BUDGET.descr, ("all_collude", "f8")])  # with pair secrets: and so far, if all others collude
+Budgets = np.recarray[Any, Any]  # of one of these kinds, one row for each learner
 
 
 class Boundary(Protocol):
@@ -70,8 +73,10 @@ class PrivateBoundary:
     the way in it cuts off what is so large that rounding would tell of records: see gossamer.privacy.rounding.
     """
 
-    def __init__(self, mechanism: Mechanism, ledgers: list[Accountant], steps: int) -> None:
-        self.mechanism, self.ledgers = mechanism, ledgers
+    def __init__(
+        self, mechanism: Mechanism, ledgers: list[Accountant], steps: int, pairs: PairNoise | None = None
+    ) -> None:
+        self.mechanism, self.ledgers, self._pairs = mechanism, ledgers, pairs
         self._on_messages = mechanism.where == "messages"
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
@@ -96,7 +101,8 @@ class PrivateBoundary:
         self.cut = 0  # received values and states that were too large
         place = "on messages" if self._on_messages else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
-        self.claim = f"private: exact {mechanism.law} noise {place}{at}"
+        whom = f", {mechanism.secrets.against}" if mechanism.secrets is not None else ""
+        self.claim = f"private: exact {mechanism.law} noise {place}{at}{whom}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
@@ -185,7 +191,28 @@ class PrivateBoundary:
         clamped: Array = exact
         return clamped
 
+    def _hidden(self, t: int, value: Any, pairs: PairNoise) -> Array:
+        """Values with noise of which a part cancels: times their weights, on the grid that everybody has."""
+        kind, terms = kind_of(value), [ledger.terms for ledger in self.ledgers]
+        shared = [each.shared for each in terms if each.shared is not None]
+        fades = float(terms[0].scale(t) / terms[0].initial)
+        weights = np.array([[each.weight] for each in shared])
+        floor, pair = shared[0].floor * fades, shared[0].pair * fades
+        exact: Any = kind.to_numpy(kind.widen(value)) * weights
+        largest = float(np.abs(exact).max(initial=0.0))
+        if not math.isfinite(largest):
+            check_on_grid(largest)
+        most = MOST_STEPS * grid_of(floor, pair)
+        if largest > most:
+            self.clamped += int((np.abs(exact) > most).sum())
+            exact = exact.clip(-most, most)
+        own = (self._scale(t) * weights).ravel()
+        hidden: Array = kind.narrow(kind.make(noised(exact, own.tolist(), floor, pair, t, pairs) / weights))
+        return hidden
+
     def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
+        if self._pairs is not None:
+            return self._hidden(t, value, self._pairs)
         exact: Any = self.clamped_to_grid(t, value, times)
         scale = kind_of(exact).make(times * self._scale(t))
         noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, scale))
@@ -218,7 +245,10 @@ class PrivateBoundary:
         """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta
         spent = [ledger.get_epsilon(delta) for ledger in self.ledgers]
-        return budgets(spent, [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers])
+        for_ever = [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers]
+        if self._pairs is None:
+            return budgets(spent, for_ever)
+        return budgets(spent, for_ever, [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers])
 
     @property
     def correlated(self) -> bool:
@@ -229,7 +259,14 @@ class PrivateBoundary:
     def description(self) -> dict[str, Any]:
         """Each learner's noise, for a run's record."""
         terms = [ledger.terms for ledger in self.ledgers]
-        at_source = {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
+        at_source: dict[str, Any] = {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
+        if self.mechanism.secrets is not None and terms[0].shared is not None:
+            shared = terms[0].shared
+            at_source["secrets"] = {
+                "graph": str(self.mechanism.secrets.graph) if isinstance(self.mechanism.secrets.graph, str) else "own",
+                "colluders": self.mechanism.secrets.colluders, "against": self.mechanism.secrets.against,
+                "agreed": shared.floor, "pair": shared.pair,
+            }  # fmt: skip
         return {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]} | at_source
 
     def notes(self, t: int) -> list[str]:
@@ -274,9 +311,11 @@ def _count_beyond(values: Array, scales: Array, far: float) -> int:
     return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
 
 
-def budgets(spent: Any, for_ever: Any) -> Budgets:
-    """Each learner's ε so far and for ever, as columns with these names."""
-    return np.rec.fromarrays([spent, for_ever], dtype=BUDGET)
+def budgets(spent: Any, for_ever: Any, all_collude: Any = None) -> Budgets:
+    """Each learner's ε so far and for ever, and with pair secrets so far if all others collude, as named columns."""
+    if all_collude is None:
+        return np.rec.fromarrays([spent, for_ever], dtype=BUDGET)
+    return np.rec.fromarrays([spent, for_ever, all_collude], dtype=COLLUDING)
 
 
 def largest_scale(terms: Terms, steps: int) -> float:

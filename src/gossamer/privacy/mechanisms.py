@@ -28,9 +28,11 @@ from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, Gossamer
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
+from gossamer.privacy.pairs import DealtPairs, PairNoise
 from gossamer.privacy.plan import planned, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
+from gossamer.privacy.secrets import Secrets, Shared, seen_of
 from gossamer.privacy.source import coefficients
 from gossamer.schedules import Decay, decay
 from gossamer.types import Dynamics, Rounding
@@ -66,7 +68,9 @@ class Setting(NamedTuple):
     curvature: float = math.nan  # of the mean loss, in L2, as far as it is declared
     prepares: bool = False  # whether moments of the records are released before gradients: gossamer.models.standard
     planned: int | None = None  # rounds that releases are planned for, where a run goes on for longer
-    weighted: bool = False  # whether learners count unlike in the objective: factors of their gradients
+    weights: Sequence[float] = ()  # factors of the learners' gradients, where they count unlike in the objective
+    ids: Sequence[int] = ()  # which learners of the run these are
+    floor: float | None = None  # with pair secrets: the own noise that was agreed on; None: found for these learners
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Mechanism(ABC):
     releases: Releases | None = None  # at the source: which rounds release; None: by rule
     band: int = 1  # at the source: over how many releases noise is correlated
     split: tuple[tuple[str, float], ...] = ()  # on messages: how many times the scale a channel gets
+    secrets: Secrets | None = None  # at the source: noise of pairs, which cancels in sums over learners
 
     @property
     @abstractmethod
@@ -154,6 +159,25 @@ class Mechanism(ABC):
         if split and self.where == "source":
             raise GossamerError(Argument("split", dict(split)), " is for noise on messages: leave it out.")
         object.__setattr__(self, "split", split)
+        self._check_secrets()
+
+    def _check_secrets(self) -> None:
+        if self.secrets is None:
+            return
+        if type(self.secrets) is not Secrets:
+            raise BadValue("secrets", self.secrets, "expected gossamer.Secrets(colluders=q), or None")
+        if self.where == "messages":
+            raise GossamerError(Argument("secrets"), " is for noise at the source: use ", *AT_SOURCE, ".")
+        if not self.law.squared:
+            # A shift may go to others' noise as well, but in L1 that costs as much as one's own, and the pair's beside.
+            raise GossamerError(
+                f"{self.law.name.capitalize()} noise gains nothing from pair secrets, because costs add up as the "
+                "shifts themselves do: use ", Argument("law", "gaussian"), ".",
+            )  # fmt: skip
+        if self.scale is not None and np.ndim(self.scale.exponent):
+            raise BadValue(
+                "scale", self.scale, "pairs' noise goes with time as everybody's does: expected one exponent"
+            )
 
     @classmethod
     def for_budget(
@@ -168,6 +192,7 @@ class Mechanism(ABC):
         releases: Releases | None = None,
         band: int = 1,
         split: Mapping[str, float] | tuple[tuple[str, float], ...] = (),
+        secrets: Secrets | None = None,
     ) -> Self:
         """Noise for a budget ε at δ, one ε for all learners or one each, over `horizon` rounds (math.inf: for ever).
 
@@ -175,8 +200,9 @@ class Mechanism(ABC):
                    after=W); by default all with gradient="latest", otherwise as gossamer.privacy.plan finds them
         band       at the source: over how many releases noise is correlated; see gossamer.privacy.source
         split      on messages: how many times the scale a channel gets, such as {"s": 2.0}
+        secrets    at the source: Secrets(colluders=q), noise that cancels; ε holds against up to q colluding learners
         """
-        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio, releases, band, split)  # type: ignore[arg-type]
+        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio, releases, band, split, secrets)  # type: ignore[arg-type]
 
     def over(self, rounds: float) -> Mechanism:
         """The same with so many rounds to calibrate for, where it says none itself."""
@@ -202,13 +228,13 @@ class Mechanism(ABC):
                 "how learners see standardised records is proved to be private with noise at the source alone: use ",
                 *AT_SOURCE, ", or ", Argument("standardise", False), ".",
             )  # fmt: skip
-        elif setting.weighted:  # a record of a learner that counts twice moves its messages twice as far
+        elif len(setting.weights):  # a record of a learner that counts twice moves its messages twice as far
             raise NotProvable(
                 "learners with weights by their records are proved to be private with noise at the source alone: use ",
                 *AT_SOURCE, ", or ", Argument("weight", "equal"), ".",
             )  # fmt: skip
         c, L, error, error_per_size = setting.reach(self.law.norm)
-        every = []
+        units = []
         for i in range(learners):
             records = 1 if setting.per_round else setting.records[i]
             terms = Terms(
@@ -226,13 +252,25 @@ class Mechanism(ABC):
                 rounding=None if self.where == "source" else partial(setting.rounding, i),
                 held_at_most=setting.held[i] if len(setting.held) else math.inf,
                 split=self.split,
+                shared=self._shared(setting, i),
             )
             self._check_channels(terms)
-            terms = self._with_releases(terms, setting, i) if self.where == "source" else terms
-            if self.scale is None:
-                terms = self._calibrated(terms, _of(self.epsilon, i), setting.steps)
-            every.append(terms)
-        return every
+            units.append(self._with_releases(terms, setting, i) if self.where == "source" else terms)
+        if self.secrets is not None:  # noise cancels among those who release in the same rounds
+            soonest = min((unit.releases for unit in units), key=lambda releases: releases.after)
+            units = [replace(unit, releases=soonest) for unit in units]
+        if self.scale is None:
+            units = [self._calibrated(unit, _of(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
+        return units if self.secrets is None else _agreed(units, setting.floor)
+
+    def _shared(self, setting: Setting, i: int) -> Shared | None:
+        """What learner i's pairs do for it, in units of its own noise, if that is everybody's."""
+        if self.secrets is None:
+            return None
+        parties, learner = setting.parties, setting.ids[i] if len(setting.ids) else i
+        left, share = self.secrets.left(parties)[learner], self.secrets.share_for(parties)
+        weight = setting.weights[i] if len(setting.weights) else 1.0
+        return Shared(self.secrets, math.sqrt(left), parties, 1.0, share, float(weight))
 
     def _check_channels(self, terms: Terms) -> None:
         for channel in dict(self.split):
@@ -353,21 +391,54 @@ class Mechanism(ABC):
                 " remembers them all.",
             )
 
-    def bind(self, setting: Setting) -> PrivateBoundary:
-        """The boundary of one run, with a ledger for each learner."""
+    def bind(self, setting: Setting, pairs: PairNoise | None = None) -> PrivateBoundary:
+        """The boundary of one run, with a ledger for each learner.
+
+        `pairs` draws the noise that learners share with others; where all learners are here, it is dealt to them.
+        """
         terms = self.terms(setting)
         budgets = [math.inf if self.epsilon is None else _of(self.epsilon, i) for i in range(setting.learners)]
         ledgers = [Accountant(t, b, self.delta) for t, b in zip(terms, budgets, strict=True)]
-        return PrivateBoundary(self, ledgers, setting.steps)
+        if self.secrets is not None and pairs is None:
+            if setting.learners != setting.parties:
+                raise GossamerError("a learner's pairs need the keys that it shares: give pairs=.")
+            pairs = DealtPairs(self.secrets.edges(setting.parties))
+        return PrivateBoundary(self, ledgers, setting.steps, pairs)
 
     def __str__(self) -> str:
         shape = f"horizon {self.horizon}, exponent {self.exponent}, ratio {self.ratio:g}"
         if self.where == "source":
             shape += f", releases {self.releases or 'by rule'}" + (f", band {self.band}" if self.band > 1 else "")
+            shape += f", {self.secrets}" if self.secrets is not None else ""
         if self.split:
             shape += f", split {dict(self.split)}"
         aim = f"scale {self.scale}" if self.scale is not None else f"for ε = {self.epsilon}, δ = {self.delta:g}"
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
+
+
+def _agreed(units: list[Terms], floor: float | None) -> list[Terms]:
+    """Terms with pair secrets that were found as if everybody's noise were the same, with one agreed noise for all.
+
+    The agreed noise, `floor`, is the least that anybody needs: nobody counts on more. Who needs more adds it alone.
+    With its own noise ϱ times the agreed one it pays f/(1 + (ϱ² − 1) f) instead of f of a shift's square, so that
+    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it.
+    """
+    wanted = [unit.initial * _shared_of(unit).weight for unit in units]  # on weighted gradients
+    floor = min(wanted) if floor is None else floor
+    agreed = []
+    for unit, own in zip(units, wanted, strict=True):
+        shared = _shared_of(unit)
+        left, times = shared.seen**2, max(own / floor, 1.0)
+        ratio = math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
+        shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
+        agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
+    return agreed
+
+
+def _shared_of(terms: Terms) -> Shared:
+    if terms.shared is None:
+        raise GossamerError("terms without pair secrets: use them for all learners, or for none.")
+    return terms.shared
 
 
 FEWER = ("use fewer ", Argument("steps"), " or a smaller ", Argument("per_round"))

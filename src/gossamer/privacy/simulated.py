@@ -9,20 +9,38 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.privacy.laws import LAPLACE, Law, law_named
 from gossamer.privacy.releases import Releases
-from gossamer.schedules import Schedule
+from gossamer.privacy.secrets import Edges, root_of
+from gossamer.schedules import Decay, Schedule
 from gossamer.types import Array
+
+if TYPE_CHECKING:
+    from gossamer.privacy.accountant import Terms
 
 _PAST: dict[Any, list[Any]] = {}  # correlated noise of the run that is under way
 NOT_PRIVATE = "not private: seeded noise, for simulation only"
+
+
+class PairLaw(NamedTuple):
+    """Noise of pairs in law: on gradients that weigh alike it cancels in the sum over learners."""
+
+    edges: Edges
+    scale: Decay  # τ
+    weights: tuple[float, ...]  # of the learners' gradients, which come after the noise
+
+    @property
+    def mixing(self) -> Array:
+        """What independent noise of every learner becomes the noise of its pairs with."""
+        return np.asarray(root_of(self.edges, len(self.weights)) / np.array(self.weights)[:, None])
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,7 @@ class SimulatedNoise:
     releases: Releases | None = None  # at the source: the rounds that use a gradient; None: all
     factor: tuple[float, ...] = (1.0,)  # at the source: how noise is correlated over releases
     split: tuple[tuple[str, float], ...] = ()  # on messages: a channel's scale is this many times the learner's
+    pairs: PairLaw | None = None  # at the source: noise that cancels
     claim = NOT_PRIVATE
 
     def like(self, channel: str, t: int, value: Any) -> Any:
@@ -45,7 +64,12 @@ class SimulatedNoise:
         tensors = importlib.import_module("gossamer.privacy.tensors")
         seed = np.random.SeedSequence([self.seed, _number(channel), t]).generate_state(1, np.uint64)[0]
         scale = dict(self.split).get(channel, 1.0) * self.scale(t)
-        return tensors.seeded(value, scale, self.law, int(seed >> np.uint64(1)))
+        drawn = tensors.seeded(value, scale, self.law, int(seed >> np.uint64(1)))
+        if self.pairs is None:
+            return drawn
+        kind, other = kind_of(value), int(seed >> np.uint64(2)) | 1 << 62
+        pair = tensors.seeded(value, self.pairs.scale(t), self.law, other)
+        return drawn + kind.make(self.pairs.mixing) @ pair
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
         if len(self.factor) > 1:
@@ -73,6 +97,8 @@ class SimulatedNoise:
         rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, t]))
         drawn: Array = self.law.seeded(rng, shape) * self.scale(t)
         times = dict(self.split).get(channel, 1.0)
+        if self.pairs is not None:
+            drawn = drawn + self.pairs.mixing @ self.law.seeded(rng, shape) * self.pairs.scale(t)
         return drawn if times == 1 else times * drawn
 
     def __str__(self) -> str:
@@ -92,6 +118,17 @@ def simulated(
     releases: Releases | None = None,
     factor: tuple[float, ...] = (1.0,),
     split: tuple[tuple[str, float], ...] = (),
+    pairs: PairLaw | None = None,
 ) -> SimulatedNoise:
     """Seeded noise with the scales of a schedule, such as decay(1.0, [0.51, 0.52, 0.53]). Not private."""
-    return SimulatedNoise(scale, seed, law if isinstance(law, Law) else law_named(law), where, releases, factor, split)
+    known = law if isinstance(law, Law) else law_named(law)
+    return SimulatedNoise(scale, seed, known, where, releases, factor, split, pairs)
+
+
+def pair_law(terms: Sequence[Terms]) -> PairLaw | None:
+    """The law of the pairs' noise in exact noise with these terms, one for each learner of the run."""
+    shared = [each.shared for each in terms if each.shared is not None]
+    if not shared:
+        return None
+    scale = Decay(shared[0].pair, terms[0].exponent, terms[0].ratio)
+    return PairLaw(shared[0].edges, scale, tuple(each.weight for each in shared))

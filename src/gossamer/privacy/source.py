@@ -17,6 +17,9 @@ and the graph. Mechanisms that are each chosen after seeing all before compose a
 AISTATS 2022, Thm. 10, for dominating pairs), so the shifts' sum, or sum of squares, is what is paid. The ridge's r θ is
 a function of the state and is added after the noise. ∎
 
+**Pair secrets.** Where learners share noise that cancels, what an observer sees of a shift is less than Δ_t/σ_t, by a
+factor that is the same in every round: see gossamer.privacy.secrets.
+
 A record of a later round is in fewer releases, and costs less. For R = ∞ the dearest is any of a round k ≤ min ρ.
 
 **Correlated noise.** With coefficients 1 = f_0, f_1, …, f_{b−1} ≥ 0 what is released is y_j = Σ_i f_{j−i} g_i + noise,
@@ -79,7 +82,7 @@ def shifts_of(terms: Terms, rounds: int, k: int) -> Array:
     if len(terms.factor) > 1 and len(t):
         moved = np.convolve(moved, terms.factor)[: len(t)]
     seen = moved > 0
-    return np.asarray(moved[seen] * terms.inverse_scale(t[seen].astype(float)))
+    return np.asarray(moved[seen] * terms.visible(t[seen].astype(float)))
 
 
 def losses_at_source(terms: Terms, rounds: int) -> Array:
@@ -87,7 +90,7 @@ def losses_at_source(terms: Terms, rounds: int) -> Array:
     if math.isinf(terms.window):
         return shifts_of(terms, rounds, 0)
     t = terms.releases.before(rounds)
-    moved, weights = moves(terms, t), terms.inverse_scale(t.astype(float))
+    moved, weights = moves(terms, t), terms.visible(t.astype(float))
     if terms.window == 1:
         lags = range(min(len(terms.factor), len(t)))
         return np.array([terms.factor[j] * (moved[: len(t) - j] * weights[j:]).max() for j in lags])
@@ -104,7 +107,7 @@ def _dearest(terms: Terms, rounds: int, squared: bool) -> float:
     p, t = 2 if squared else 1, terms.releases.before(rounds)
     if math.isinf(terms.window) or not len(t):
         return float((shifts_of(terms, rounds, 0) ** p).sum())
-    moved, weights = moves(terms, t) ** p, terms.inverse_scale(t.astype(float)) ** p
+    moved, weights = moves(terms, t) ** p, terms.visible(t.astype(float)) ** p
     if terms.window == 1:  # one participation, seen in as many releases as noise is correlated over
         ahead = np.convolve(weights[::-1], np.asarray(terms.factor) ** p)[: len(t)][::-1]
         return float((moved * ahead).max())
@@ -121,7 +124,7 @@ def total_at_source(terms: Terms, rounds: int, squared: bool) -> float:
         first, count = terms.releases.after, terms.releases.count(rounds)
         last = first + (count - 1) * terms.releases.step
         ends = np.array([first, last]) if count else np.empty(0)  # scales go one way with time: an end is dearest
-        shifts = moves(terms, ends) * terms.inverse_scale(ends.astype(float))
+        shifts = moves(terms, ends) * terms.visible(ends.astype(float))
         return float((shifts ** (2 if squared else 1)).max(initial=0.0))
     return _dearest(terms, rounds, squared)
 
@@ -160,7 +163,7 @@ def _history_for_ever(terms: Terms, squared: bool, lag: int) -> float:
     exact = moves(terms, np.array([first]))[0]
     rounding = 1 + MOST_RECORDS * (MOST_RECORDS + 4) * UNIT
     slower = 1 - lag / (T + 1) if len(terms.factor) > 1 else 1.0
-    largest = exact * rounding * sum(terms.factor) / slower * terms.inverse_scale(np.array([first]))[0]
+    largest = exact * rounding * sum(terms.factor) / slower * terms.visible(np.array([first]))[0]
     return total_at_source(terms, T, squared) + float(largest**p) * spread
 
 

@@ -15,9 +15,10 @@ from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
 from gossamer.models.standard import Standardise
 from gossamer.networks import Network, is_named, read_network
-from gossamer.privacy import Mechanism
+from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
+from gossamer.privacy.secrets import REGULAR
 from gossamer.records import Table
 from gossamer.setting import full_rounds, refuse_more_rounds
 from gossamer.spec.description import OWN_STEPS, STEPS, Spec
@@ -213,7 +214,7 @@ def build_mechanism(spec: Spec, learners: int, horizon: float | None = None) -> 
         horizon = rounds(spec.privacy.horizon)
     plan, each = spec.privacy, budgets(spec.privacy.epsilon, learners)
     return mechanism_named(plan.law or "laplace").for_budget(
-        each, delta_of(spec), horizon=horizon, where=plan.where or "messages", **_shape(spec)
+        each, delta_of(spec), horizon=horizon, where=plan.where or "messages", **_shape(spec, learners)
     )
 
 
@@ -221,13 +222,24 @@ def state_mechanism(spec: Spec, scale: Any) -> Mechanism:
     """Exact noise of stated scales."""
     plan = spec.privacy
     made = mechanism_named(plan.law or "laplace")
-    return made(scale, plan.where or "messages", delta=delta_of(spec), **_shape(spec))
+    learners = scale.learners or spec.network.learners or 10
+    return made(scale, plan.where or "messages", delta=delta_of(spec), **_shape(spec, learners))
 
 
-def _shape(spec: Spec) -> dict[str, Any]:
-    """When gradients are released, and over how many releases noise is correlated."""
+def _shape(spec: Spec, learners: int) -> dict[str, Any]:
+    """When gradients are released, over how many releases noise is correlated, and who shares some."""
     releases = None if spec.privacy.releases is None else release_schedule(spec.privacy.releases)
-    return {"releases": releases, "band": spec.privacy.band or 1}
+    return {"releases": releases, "band": spec.privacy.band or 1, "secrets": build_secrets(spec, learners)}
+
+
+def build_secrets(spec: Spec, learners: int) -> Secrets | None:
+    """Pair secrets as they are asked for; a graph that has no name here is read as a network."""
+    plan = spec.privacy
+    if plan.secrets is None:
+        return None
+    named = plan.secrets == "complete" or plan.secrets.endswith(REGULAR)
+    graph: Any = plan.secrets if named else read_network(plan.secrets, learners)
+    return Secrets(graph, plan.colluders or 0, "auto" if plan.share is None else plan.share)
 
 
 def refuse_unbounded(model: Model) -> None:

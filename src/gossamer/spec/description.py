@@ -177,6 +177,17 @@ class Privacy:
     band: int | None = setting(
         help="At the source: over how many releases noise is correlated [default: 1, not at all].", least=1
     )
+    secrets: str | None = setting(
+        help="At the source: noise that learners share pair by pair, and that cancels: complete, or 4-regular for four "
+        "partners each [default: none]."
+    )
+    colluders: int | None = setting(
+        help="With --secrets: how many learners may put their secrets together, and ε still holds [default: 0].",
+        least=0,
+    )
+    share: float | None = setting(
+        help="With --secrets: the noise of a pair in units of a learner's own [default: by rule]."
+    )
     horizon: str | None = setting(help="With --epsilon: rounds it is meant for, or inf [default: --steps].")
 
 

@@ -28,7 +28,7 @@ CSV_SETTINGS = (
     "target", "split_by", "categorical", "categories", "classes", "drop", "range", "outside", "missing", "separator",
     "encoding", "test", "test_fraction", "aside", "per_round", "weight",
 )  # fmt: skip
-BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band")
+BUDGET_SETTINGS = ("law", "delta", "where", "horizon", "releases", "band", "secrets", "colluders", "share")
 ALGORITHM_1 = "ldp_gradient_tracking"
 CNN_STEP = "0.06,0.6"  # without normalisation the published step diverges within 20 rounds
 OWN_RIDGE = 1.0  # divided by the number of records, as scikit-learn's C = 1
@@ -293,6 +293,10 @@ def check_privacy(spec: Spec) -> None:
         raise GossamerError(
             Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
         )
+    if spec.privacy.secrets is None:
+        for setting in ("colluders", "share"):
+            if setting in given:
+                raise GossamerError(Argument(setting), " goes with ", Argument("secrets", "complete"), ": give both.")
     check_delta(spec)
     laplace = spec.privacy.law == "laplace" or (spec.privacy.law is None and spec.privacy.where == "messages")
     if spec.privacy.delta is not None and laplace:

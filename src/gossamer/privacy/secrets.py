@@ -1,0 +1,295 @@
+"""Noise that cancels: who shares a secret with whom, and what a record costs if some of them tell.
+
+Every two learners i, j that are joined in a *secrets graph* share a key. In a release learner i adds its own noise η_i,
+of deviation σ_i, and for every partner j noise v_ij = −v_ji, of deviation τ, that both draw from their key. A sum over
+learners keeps Σ η_i alone, while a single release is hidden by both. See gossamer.privacy.pairs for how it is drawn.
+
+**What an observer sees.** It has every release, and the keys of q learners that collude with it, at most. Whatever it
+knows it can subtract. What is left of a round is g + η + B v over the honest learners H, B the incidence matrix of the
+secrets graph among them, with the covariance Σ = diag(σ_i²) + τ² L, L that graph's Laplacian. A record of learner i
+moves g by Δ e_i, so for Gaussian noise it costs μ² = Δ² (Σ⁻¹)_ii.
+
+**Proof, with whole numbers.** Releases are whole numbers of one grid, and η_i and v_ij are discrete Gaussians on it.
+Fix two worlds that differ in one record of learner i. In a round, given everything that was released before, they
+differ by the whole vector d = g'_i − g_i of learner i and nowhere else (gossamer.privacy.source). Let a and b be whole
+numbers, for each coordinate, with a + B b = d e_i. Then g' + η + B v = g + (η + a) + B (v + b): what is released in the
+one world with the noise (η, v) is released in the other with (η + a, v + b). So it is enough to tell (η, v) from
+(η + a, v + b), from which releases are computed: independent discrete Gaussians that are shifted. Rounds compose as
+always, in whatever order learners release: the cost of a round is at most
+
+    Σ_{j∈H} |a_j|²/σ_j² + Σ_{e} |b_e|²/τ²             for every choice of a and b.
+
+Over real numbers its least value is |d|² (Σ⁻¹)_ii, at a_j = d σ_j² (Σ⁻¹)_ji and b = d τ² Bᵀ Σ⁻¹ e_i. The matrix (I, B)
+of a + B b = d e_i is totally unimodular, so there are whole a, b that satisfy it too, each the real one rounded up or
+down (Hoffman & Kruskal, "Integral boundary points of convex polyhedra", 1956): each of the h + |E| noises of a
+coordinate is shifted by less than one step more. By Minkowski's inequality the root of the cost grows by less than
+√(h + |E|) steps of the grid, where one step is at most 2⁻⁴⁰ of every deviation; weighing g and putting it on the grid
+moves it by 1.5 steps more. Both are within the charge of gossamer.privacy.laws, two steps for every noised number, when
+all h + |E| noises of a coordinate are counted as numbers. No law of a sum of discrete Gaussians is needed. ∎
+
+A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
+larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it is enough that σ_j ≥ σ for all others. With
+σ_i = ϱσ, ϱ ≥ 1, Sherman & Morrison's formula gives, from f = σ² (Σ⁻¹)_ii at ϱ = 1,
+
+    σ_i² (Σ⁻¹)_ii = ϱ² f/(1 + (ϱ² − 1) f).
+
+**How much it is.** f = 1/h + (1 − 1/h)/(1 + h τ²/σ²) for the complete graph among h = m − q honest learners: for the same
+ε there is about √h times less noise in the mean of all models than without secrets. If everybody else colludes it is 1: what σ alone
+hides, which is shown beside every ε.
+
+**The worst colluders.** f is the largest that any q of the others leave. Complete graphs are alike from everywhere.
+Elsewhere all choices are tried if they are few, which is exact, a part of the graph that falls off counted by itself.
+If they are many, f is bounded from above by the smaller of two numbers. A learner and the partners that it keeps, at
+least d of them, are a star: f ≤ (1 + 1/r)/(d + 1 + 1/r), r = τ²/σ², since leaving links out takes noise away. And
+removing a vertex lowers a graph's algebraic connectivity by at most 1 (Fiedler, "Algebraic connectivity of graphs",
+Czechoslovak Math. J. 1973): f ≤ 1/h + (1 − 1/h)/(1 + r (λ₂ − q)) where λ₂ > q.
+
+Keys are shared over X25519 and noise comes from a stream cipher: against somebody who breaks either, ε is the one for
+all others colluding. Known for undirected graphs and plain gradient steps: Allouah, Koloskova, El Firdoussi, Jaggi &
+Guerraoui, "The Privacy Power of Correlated Noise in Decentralized Learning", ICML 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from numbers import Real
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.errors import BadValue, NotProvable
+from gossamer.types import Array
+
+Edges = tuple[tuple[int, int], ...]
+Matrices = Literal["R", "C"]
+
+MOST_WORK = 10**10  # operations for trying every choice of colluders
+LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
+LOUDER = 1.6  # share="auto": a release has at most so many times the variance that it would have without secrets
+REGULAR = "-regular"
+
+
+class Linked(Protocol):
+    """What a network is here: learners, and weighted links from one to another."""
+
+    @property
+    def m(self) -> int: ...
+    def edges(self, over: Matrices) -> Sequence[tuple[int, int, float]]: ...
+
+
+class Pairs(NamedTuple):
+    """A secrets graph of one's own."""
+
+    learners: int
+    edges: Edges
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Pair secrets: who shares one, how many may collude, and how much noise pairs add.
+
+    graph       "complete", "4-regular" (or 4: learners in a circle, each with its nearest), or a Network, whose links
+                are taken both ways
+    colluders   how many learners may put their keys together, and ε still holds for all others
+    share       τ/σ, the noise of a pair in units of a learner's own; "auto": the largest with which no single release
+                has more than LOUDER times the variance that it would have, at the same ε, without secrets
+    """
+
+    graph: str | int | Linked | Pairs = "complete"
+    colluders: int = 0
+    share: float | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "graph", _checked_graph(self.graph))
+        whole = isinstance(self.colluders, int | np.integer) and not isinstance(self.colluders, bool)
+        if not whole or self.colluders < 0:
+            raise BadValue("colluders", self.colluders, "expected a whole number of learners, 0 or more")
+        object.__setattr__(self, "colluders", int(self.colluders))
+        if self.share != "auto":
+            number = isinstance(self.share, Real) and not isinstance(self.share, bool)
+            if not number or not LEAST_SHARE <= float(self.share) <= MOST_SHARE:
+                requirement = f'expected "auto", or a number from {LEAST_SHARE:g} to {MOST_SHARE:g}'
+                raise BadValue("share", self.share, requirement)
+            object.__setattr__(self, "share", float(self.share))
+
+    def edges(self, learners: int) -> Edges:
+        """Who shares a secret with whom: pairs i < j."""
+        if self.graph == "complete":
+            return tuple(combinations(range(learners), 2))
+        degree = _degree(self.graph)
+        if degree is not None:
+            return _circle(degree, learners)
+        own: Any = self.graph
+        if own.learners != learners:
+            requirement = f"the run has {learners} learners"
+            raise BadValue("secrets", f"a graph of {own.learners}", requirement, "give one for as many")
+        edges: Edges = own.edges
+        return edges
+
+    def check(self, learners: int) -> None:
+        """Refuse secrets that could leave a learner without any honest partner."""
+        partners = np.bincount(np.ravel(self.edges(learners)), minlength=learners)
+        least = int(partners.min())
+        if least <= self.colluders:
+            raise NotProvable(
+                f"with {self.colluders} colluders a learner that shares secrets with {least} others can be left alone: "
+                "use fewer colluders, or a secrets graph with more partners for each."
+            )
+
+    def share_for(self, learners: int) -> float:
+        """τ/σ: the given one, or the rule's."""
+        return _usual_share(self, learners) if self.share == "auto" else float(self.share)
+
+    def left(self, learners: int) -> Array:
+        """f of every learner: what a record costs, in squares, of what it would without secrets; worst colluders."""
+        self.check(learners)
+        return np.array(_left(self, learners, self.share_for(learners)))
+
+    @property
+    def against(self) -> str:
+        """Against whom ε holds, in words."""
+        if not self.colluders:
+            return "against whoever sees all messages, if no other learner tells its secrets"
+        some = "1 learner" if self.colluders == 1 else f"{self.colluders} learners"
+        return f"against whoever sees all messages and has the secrets of up to {some}"
+
+    def __str__(self) -> str:
+        graph = f"of {len(self.graph.edges)} pairs" if isinstance(self.graph, Pairs) else self.graph
+        share = self.share if self.share == "auto" else f"{self.share:g}"
+        return f"secrets {graph}, {self.colluders} colluders, share {share}"
+
+
+class Shared(NamedTuple):
+    """How a learner's noise at the source goes together with that of its pairs; deviations are those of round 0."""
+
+    secrets: Secrets
+    seen: float  # √(σ_i² (Σ⁻¹)_ii): how much of a shift the worst colluders see, in the learner's own deviations
+    learners: int  # in the run
+    floor: float  # σ, which everybody's own noise has at least, on weighted gradients
+    pair: float  # τ
+    weight: float = 1.0  # what the learner's gradient counts: it is released times this
+
+    @property
+    def noises(self) -> int:
+        """How many noises there are in a coordinate of a round: the learners' own, and one for each pair."""
+        return self.learners + len(self.edges)
+
+    @property
+    def edges(self) -> Edges:
+        return self.secrets.edges(self.learners)
+
+
+def seen_of(left: float, ratio: float) -> float:
+    """√(σ_i² (Σ⁻¹)_ii): how much of a shift is seen, where learner i's own noise is `ratio` times the others'."""
+    return math.sqrt(ratio**2 * left / (1 + (ratio**2 - 1) * left))
+
+
+def _checked_graph(graph: Any) -> str | Pairs:
+    """A graph as a value that can be compared and hashed: its name, or its pairs."""
+    if isinstance(graph, Pairs) or graph == "complete":
+        return graph  # type: ignore[no-any-return]
+    degree = _degree(graph)
+    if degree is not None and degree > 0:
+        return f"{degree}{REGULAR}"
+    if not hasattr(graph, "edges") or not hasattr(graph, "m"):
+        raise BadValue("secrets", graph, 'expected "complete", "k-regular" such as "4-regular", or a network')
+    links = {(min(a, b), max(a, b)) for over in ("R", "C") for a, b, _ in graph.edges(over) if a != b}
+    return Pairs(graph.m, tuple(sorted((int(a), int(b)) for a, b in links)))
+
+
+def _degree(graph: Any) -> int | None:
+    """k of a k-regular graph."""
+    if isinstance(graph, str) and graph.endswith(REGULAR) and graph.removesuffix(REGULAR).isdecimal():
+        return int(graph.removesuffix(REGULAR))
+    return int(graph) if isinstance(graph, int | np.integer) and not isinstance(graph, bool) else None
+
+
+def _circle(degree: int, learners: int) -> Edges:
+    """Learners in a circle, each with the nearest `degree`; where that is odd, with the one opposite as well."""
+    if degree >= learners or (degree % 2 and learners % 2):
+        requirement = f"{learners} learners in a circle have an even number of partners, below {learners}"
+        if learners % 2 == 0:
+            requirement = f"a learner of {learners} has at most {learners - 1} partners"
+        raise BadValue("secrets", f"{degree}{REGULAR}", requirement)
+    steps = [*range(1, degree // 2 + 1), *([learners // 2] if degree % 2 else [])]
+    return tuple(sorted({tuple(sorted((i, (i + k) % learners))) for i in range(learners) for k in steps}))
+
+
+@lru_cache(maxsize=256)
+def _left(secrets: Secrets, learners: int, share: float) -> tuple[float, ...]:
+    h, r = learners - secrets.colluders, share**2
+    if secrets.graph == "complete":
+        return (1 / h + (1 - 1 / h) / (1 + h * r),) * learners
+    laplacian = laplacian_of(secrets.edges(learners), learners)
+    circle = _degree(secrets.graph) is not None
+    choices = math.comb(learners - 1 if circle else learners, secrets.colluders)
+    if choices * learners**3 <= MOST_WORK:
+        worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
+        return (float(worst[0]),) * learners if circle else tuple(map(float, worst))
+    return tuple(map(float, bounded(laplacian, r, secrets.colluders)))
+
+
+def laplacian_of(edges: Edges, learners: int) -> Array:
+    """Degrees on the diagonal, −1 for every edge."""
+    laplacian = np.zeros((learners, learners))
+    for i, j in edges:
+        laplacian[[i, j], [i, j]] += 1
+        laplacian[[i, j], [j, i]] -= 1
+    return laplacian
+
+
+def _worst_of_all(laplacian: Array, r: float, colluders: int, circle: bool) -> Array:
+    """The largest σ² (Σ⁻¹)_ii of every learner over all choices of colluders; in a circle only learner 0's is right."""
+    m, worst = len(laplacian), np.zeros(len(laplacian))
+    for some in combinations(range(1 if circle else 0, m), colluders):
+        honest = np.setdiff1d(np.arange(m), some)
+        worst[honest] = np.maximum(worst[honest], _each(laplacian, honest, r))
+    return worst
+
+
+def _each(laplacian: Array, honest: NDArray[np.int64], r: float) -> Array:
+    """σ² (Σ⁻¹)_ii of the honest: what colluders share with them is known, and taken out of the degrees."""
+    among = laplacian[np.ix_(honest, honest)]
+    among = among - np.diag(among.sum(axis=1))
+    return np.asarray(np.diagonal(np.linalg.inv(np.eye(len(honest)) + r * among)))
+
+
+def bounded(laplacian: Array, r: float, colluders: int) -> Array:
+    """A bound from above on the same, however many choices of colluders there are."""
+    kept = np.diagonal(laplacian) - colluders
+    star = (1 + 1 / r) / (kept + 1 + 1 / r)
+    h, connected = len(laplacian) - colluders, float(np.linalg.eigvalsh(laplacian)[1]) * (1 - 1e-9) - colluders
+    whole = 1 / h + (1 - 1 / h) / (1 + r * connected) if connected > 0 else 1.0
+    return np.minimum(np.minimum(star, whole), 1.0)
+
+
+@lru_cache(maxsize=256)
+def _usual_share(secrets: Secrets, learners: int) -> float:
+    """The largest share with which f (1 + d τ²/σ²) ≤ LOUDER, for a learner with d partners.
+
+    The larger τ, the less noise stays in the mean, but the more in every learner's own model until it has mixed.
+    """
+    most = int(np.bincount(np.ravel(secrets.edges(learners))).max())
+    low, high = LEAST_SHARE, MOST_SHARE
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        louder = max(_left(secrets, learners, middle)) * (1 + most * middle**2)
+        low, high = (middle, high) if louder <= LOUDER else (low, middle)
+    return float(f"{low:.3g}")
+
+
+@lru_cache(maxsize=16)
+def root_of(edges: Edges, learners: int) -> Array:
+    """L^½: what independent noise of deviation τ becomes the noise of pairs with, in law."""
+    values, vectors = np.linalg.eigh(laplacian_of(edges, learners))
+    return np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
+
+
+def partners_of(edges: Sequence[tuple[int, int]], i: int) -> list[int]:
+    """Everybody that learner i shares a secret with."""
+    return sorted({a + b - i for a, b in edges if i in (a, b)})
