@@ -86,12 +86,16 @@ class Task:
             except BudgetUnmet as error:
                 return said | {"diverged": True, "why": str(error)}
             noise = seeded_like(terms, spec.length.seed)
+            delta = terms[0].law.needs_delta * delta_of(decide_noise(spec, dataset_of(spec)))
             said |= {
                 "noise": [t.initial for t in terms],
-                "epsilon": epsilons(
-                    terms, steps, terms[0].law.needs_delta * delta_of(decide_noise(spec, dataset_of(spec)))
-                ),
+                "epsilon": epsilons(terms, steps, delta),
             }
+            if terms[0].shared is not None:
+                said |= {
+                    "all_collude": epsilons([one.alone for one in terms], steps, delta),
+                    "releases": terms[0].releases.count(steps),
+                }
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
         try:

@@ -43,6 +43,7 @@ MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
 MOST_BAND = 4096  # releases that noise is correlated over: as many gradients are kept
 HUGE, SMALL = 1e60, 1e-250  # scales
+MIXED = 6  # Setting.quiet, 3/gap rounds, is so many times the 1/(2 gap) that a release's variance takes to mix
 
 
 class Setting(NamedTuple):
@@ -252,23 +253,30 @@ class Mechanism(ABC):
                 rounding=None if self.where == "source" else partial(setting.rounding, i),
                 held_at_most=setting.held[i] if len(setting.held) else math.inf,
                 split=self.split,
-                shared=self._shared(setting, i),
+                shared=self._shared(setting, i, 1.0),
             )
             self._check_channels(terms)
             units.append(self._with_releases(terms, setting, i) if self.where == "source" else terms)
-        if self.secrets is not None:  # noise cancels among those who release in the same rounds
-            soonest = min((unit.releases for unit in units), key=lambda releases: releases.after)
-            units = [replace(unit, releases=soonest) for unit in units]
+        if self.secrets is not None:
+            units = self._together(units, setting)
         if self.scale is None:
             units = [self._calibrated(unit, _of(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
         return units if self.secrets is None else _agreed(units, setting.floor)
 
-    def _shared(self, setting: Setting, i: int) -> Shared | None:
+    def _together(self, units: list[Terms], setting: Setting) -> list[Terms]:
+        """Terms with one schedule for all, since noise cancels among those who release, and with the pairs' share."""
+        assert self.secrets is not None
+        soonest = min((unit.releases for unit in units), key=lambda releases: releases.after)
+        count = soonest.count(setting.planned or setting.steps)
+        share = self.secrets.share_for(setting.parties, count, setting.quiet / MIXED)
+        return [replace(u, releases=soonest, shared=self._shared(setting, i, share)) for i, u in enumerate(units)]
+
+    def _shared(self, setting: Setting, i: int, share: float) -> Shared | None:
         """What learner i's pairs do for it, in units of its own noise, if that is everybody's."""
         if self.secrets is None:
             return None
         parties, learner = setting.parties, setting.ids[i] if len(setting.ids) else i
-        left, share = self.secrets.left(parties)[learner], self.secrets.share_for(parties)
+        left = self.secrets.left(parties, share)[learner]
         weight = setting.weights[i] if len(setting.weights) else 1.0
         return Shared(self.secrets, math.sqrt(left), parties, 1.0, share, float(weight))
 

@@ -33,9 +33,14 @@ larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it i
 
     σ_i² (Σ⁻¹)_ii = ϱ² f/(1 + (ϱ² − 1) f).
 
-**How much it is.** f = 1/h + (1 − 1/h)/(1 + h τ²/σ²) for the complete graph among h = m − q honest learners: for the same
-ε there is about √h times less noise in the mean of all models than without secrets. If everybody else colludes it is 1: what σ alone
-hides, which is shown beside every ε.
+**How much it is.** f = 1/h + (1 − 1/h)/(1 + h τ²/σ²) for the complete graph among h = m − q honest learners: for the
+same ε there is about √h times less noise in the mean of all models than without secrets. If everybody else colludes it
+is 1: what σ alone hides, which is shown beside every ε.
+
+**How much noise pairs add.** At the same ε noise has a variance in proportion to f. In the mean of m models, R releases
+leave R f/m of it. A learner's own model has, beside that, what of its last releases has not yet mixed: f (1 + d τ²/σ²)
+a release, with d partners, for about Q = 1/(2 gap) rounds, gap being the network's spectral one. The larger τ, the
+smaller is the first and the larger the second. By rule τ/σ is where their sum is least.
 
 **The worst colluders.** f is the largest that any q of the others leave. Complete graphs are alike from everywhere.
 Elsewhere all choices are tried if they are few, which is exact, a part of the graph that falls off counted by itself.
@@ -70,7 +75,7 @@ Matrices = Literal["R", "C"]
 
 MOST_WORK = 10**10  # operations for trying every choice of colluders
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
-LOUDER = 1.6  # share="auto": a release has at most so many times the variance that it would have without secrets
+SHARES = 97  # that the rule looks at: nine percent from one to the next
 REGULAR = "-regular"
 
 
@@ -96,8 +101,8 @@ class Secrets:
     graph       "complete", "4-regular" (or 4: learners in a circle, each with its nearest), or a Network, whose links
                 are taken both ways
     colluders   how many learners may put their keys together, and ε still holds for all others
-    share       τ/σ, the noise of a pair in units of a learner's own; "auto": the largest with which no single release
-                has more than LOUDER times the variance that it would have, at the same ε, without secrets
+    share       τ/σ, the noise of a pair in units of a learner's own; "auto": that with the least noise in a learner's
+                own model (see gossamer.privacy.secrets)
     """
 
     graph: str | int | Linked | Pairs = "complete"
@@ -141,14 +146,15 @@ class Secrets:
                 "use fewer colluders, or a secrets graph with more partners for each."
             )
 
-    def share_for(self, learners: int) -> float:
-        """τ/σ: the given one, or the rule's."""
-        return _usual_share(self, learners) if self.share == "auto" else float(self.share)
+    def share_for(self, learners: int, releases: int, unmixed: float) -> float:
+        """τ/σ: the given one, or the rule's for so many releases, of which each needs so many rounds to mix."""
+        self.check(learners)
+        return _usual_share(self, learners, releases, unmixed) if self.share == "auto" else float(self.share)
 
-    def left(self, learners: int) -> Array:
+    def left(self, learners: int, share: float) -> Array:
         """f of every learner: what a record costs, in squares, of what it would without secrets; worst colluders."""
         self.check(learners)
-        return np.array(_left(self, learners, self.share_for(learners)))
+        return np.array(_left(self, learners, share))
 
     @property
     def against(self) -> str:
@@ -269,18 +275,15 @@ def bounded(laplacian: Array, r: float, colluders: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _usual_share(secrets: Secrets, learners: int) -> float:
-    """The largest share with which f (1 + d τ²/σ²) ≤ LOUDER, for a learner with d partners.
-
-    The larger τ, the less noise stays in the mean, but the more in every learner's own model until it has mixed.
-    """
-    most = int(np.bincount(np.ravel(secrets.edges(learners))).max())
-    low, high = LEAST_SHARE, MOST_SHARE
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        louder = max(_left(secrets, learners, middle)) * (1 + most * middle**2)
-        low, high = (middle, high) if louder <= LOUDER else (low, middle)
-    return float(f"{low:.3g}")
+def _usual_share(secrets: Secrets, learners: int, releases: int, unmixed: float) -> float:
+    """The share with the least f (R/m + Q (1 + d τ²/σ²)), to a few percent."""
+    partners = 2 * len(secrets.edges(learners)) / learners
+    shares = np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)
+    noise = [
+        max(_left(secrets, learners, float(one))) * (releases / learners + unmixed * (1 + partners * one**2))
+        for one in shares
+    ]
+    return float(f"{shares[int(np.argmin(noise))]:.3g}")
 
 
 @lru_cache(maxsize=16)
