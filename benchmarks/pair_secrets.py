@@ -26,7 +26,7 @@ from gossamer.experiments.tasks import Task
 from gossamer.spec import Spec
 from gossamer.version import __version__
 
-ASKED = {  # accuracies at PROBLEMS' budgets, by colluders
+ASKED: dict[str, dict[int, tuple[float | None, ...]]] = {  # accuracies at PROBLEMS' budgets, by colluders
     "mushrooms": {0: (0.92, 0.955, None, None)},
     "mnist": {0: (0.968, 0.975, 0.979, 0.984)},
     "cifar10": {0: (0.515, 0.56, 0.60, 0.642), 3: (0.50, 0.545, 0.59, 0.638)},
@@ -171,9 +171,9 @@ def main() -> None:
     runs = Runs(given.out, given.jobs, lambda done, of: print(f"\r{given.study} {done}/{of}   ", end="", flush=True))
     some = None if given.epsilons is None else tuple(map(float, given.epsilons.split(",")))
     if given.study != "budgets":
-        study, table = {"learners": (learners, learners_table), "methods": (methods, methods_table)}[given.study]
-        write(given.out / f"{given.study}.json", study(runs))
-        print("\n\n" + table(json.loads((given.out / f"{given.study}.json").read_text())), flush=True)
+        found = learners(runs) if given.study == "learners" else methods(runs)
+        write(given.out / f"{given.study}.json", found)
+        print("\n\n" + (learners_table if given.study == "learners" else methods_table)(found), flush=True)
         return
     for name in given.data or list(ASKED):
         for colluders in ASKED[name] if given.colluders is None else (given.colluders,):
