@@ -77,6 +77,7 @@ MOST_WORK = 10**10  # operations for trying every choice of colluders
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
 REGULAR = "-regular"
+AGAINST_ALL = "against all others together"  # whom ε holds against without secrets
 
 
 class Linked(Protocol):
@@ -160,9 +161,9 @@ class Secrets:
     def against(self) -> str:
         """Against whom ε holds, in words."""
         if not self.colluders:
-            return "against whoever sees all messages, if no other learner tells its secrets"
-        some = "1 learner" if self.colluders == 1 else f"{self.colluders} learners"
-        return f"against whoever sees all messages and has the secrets of up to {some}"
+            return "against anybody who sees all messages, while no other learner tells its secrets"
+        some = "one other learner" if self.colluders == 1 else f"{self.colluders} other learners"
+        return f"against anybody who sees all messages, together with up to {some}"
 
     def __str__(self) -> str:
         graph = f"of {len(self.graph.edges)} pairs" if isinstance(self.graph, Pairs) else self.graph
