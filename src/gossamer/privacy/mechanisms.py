@@ -293,7 +293,9 @@ class Mechanism(ABC):
 
     def _with_releases(self, terms: Terms, setting: Setting, i: int) -> Terms:
         """Terms at the source with the rounds that release, the given ones or the rule's."""
-        terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
+        # Until the graph has mixed, methods that balance it by z weigh learners unlike, and nothing would cancel.
+        first = min(setting.quiet, setting.steps // 10) if self.secrets is not None else 0
+        terms = replace(terms, releases=self.releases or Releases(after=first), factor=coefficients(self.band))
         if not terms.releases.count(setting.steps):
             requirement = f"none of the run's {setting.steps} rounds releases a gradient"
             said = terms.releases.argument

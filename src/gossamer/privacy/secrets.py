@@ -60,7 +60,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -76,6 +76,7 @@ Matrices = Literal["R", "C"]
 MOST_WORK = 10**10  # operations for trying every choice of colluders
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
+MOST_SHOWN = 1000  # choices of colluders that are tried to show a bad one
 REGULAR = "-regular"
 AGAINST_ALL = "against all others together"  # whom ε holds against without secrets
 
@@ -156,6 +157,17 @@ class Secrets:
         """f of every learner: what a record costs, in squares, of what it would without secrets; worst colluders."""
         self.check(learners)
         return np.array(_left(self, learners, share))
+
+    def worst_colluders(self, learners: int, share: float, learner: int) -> tuple[int, ...]:
+        """Those who, together, leave this learner least; as many as are tried, its partners first."""
+        laplacian = laplacian_of(self.edges(learners), learners)
+        others = sorted(set(range(learners)) - {learner}, key=lambda j: laplacian[learner, j])  # partners are −1
+
+        def left(some: tuple[int, ...]) -> float:
+            honest = np.setdiff1d(np.arange(learners), some)
+            return float(_each(laplacian, honest, share**2)[np.searchsorted(honest, learner)])
+
+        return max(islice(combinations(others, self.colluders), MOST_SHOWN), key=left)
 
     @property
     def against(self) -> str:
