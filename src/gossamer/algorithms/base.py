@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from gossamer.errors import Argument, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.schedules import Schedule
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
@@ -92,7 +92,7 @@ class Algorithm(Generic[State]):
     conserves   what a round's gradients add up to in the model that learners come to share, from the round on in which
                 mixing has settled: "sum" where all count alike, so that noise that cancels between learners leaves
                 no trace; "weighted" where they count as `weights` say; None: no claim is made. Both hold exactly, for
-                steps that are one for all learners and as long as no box clips; a sum that is only approached is None
+                steps that are one for all learners and as long as no box clips; where that is only approached: None
     parameters  what a run record says of it
     with_step   where the step is to be found by rule: the same method with steps that start at λ0
     """
@@ -113,6 +113,10 @@ class Algorithm(Generic[State]):
     with_step: Callable[[float], Algorithm[Any]] | None = None
 
     def __post_init__(self) -> None:
+        if self.conserves not in ("sum", "weighted", None):
+            raise BadValue("conserves", self.conserves, "expected 'sum', 'weighted' or None")
+        if self.conserves == "weighted" and self.weights is None:
+            raise GossamerError(f"{self.name} conserves a weighted sum and has no weights: give `weights` as well.")
         self.notes(self.noise)  # a strict algorithm refuses its own schedules at once
 
     def notes(self, noise: Schedule | None) -> list[str]:

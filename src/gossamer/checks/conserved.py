@@ -18,20 +18,22 @@ SEEN = 1e-6  # the share of pair noise from which learners' own models are said 
 
 
 def conserved_finding(algorithm: Algorithm[Any], net: Network, rounds: int) -> Finding:
-    """Each learner's gradient of one round, had once mixing has settled, followed for three times as long again."""
+    """Each learner's gradient of one round, had once mixing has settled, followed for three times as long again.
+
+    Where mixing settles later than a quarter of `rounds`, only what is exact even so can be judged.
+    """
     start = int(min(net.settles, rounds // 4))
     found = influence_of(algorithm, net, [start], 4 * start + 16)
     uneven = _unevenness(found.weights[0], _declared_weights(algorithm, net))
-    right = uneven <= EXACT
-    said = [f"conserves the sum of gradients: {_what_is_seen(found)}"]
+    check = f"conserves the sum of gradients: {_seen(found)}"
     if algorithm.conserves is None:
-        return Finding("; ".join(said), uneven, math.inf, True)
-    if not right and start < net.settles:
-        said.append(f"not judged, as mixing settles in round {net.settles:.0f}: give 4 times as many `rounds`")
-        return Finding("; ".join(said), uneven, math.inf, True)
-    if not right:
-        said.append(f"it declares {algorithm.conserves!r}")
-    return Finding("; ".join(said), uneven, EXACT, right)
+        return Finding(check, uneven, math.inf, True)
+    if uneven <= EXACT:
+        return Finding(check, uneven, EXACT, True)
+    if start < net.settles:
+        late = f"mixing settles in round {net.settles:.0f}: run the suite with four times as many rounds"
+        return Finding(f"{check}; not judged, as {late}", uneven, math.inf, True)
+    return Finding(f"{check}; it declares {algorithm.conserves!r}", uneven, EXACT, False)
 
 
 def _declared_weights(algorithm: Algorithm[Any], net: Network) -> Array:
@@ -48,17 +50,16 @@ def _unevenness(weights: Array, declared: Array) -> float:
     return uneven if math.isfinite(uneven) else math.inf
 
 
-def _what_is_seen(found: Influence) -> str:
+def _seen(found: Influence) -> str:
+    """What the rehearsal saw of a round's gradients in the common model, and whether learners' own models are there."""
     weights, after = found.weights[0], found.until - found.rounds[0]
     if not np.isfinite(weights).all():
         return f"not at all, {after} rounds later the common model has moved by nothing or without bounds"
-    exactly = _unevenness(weights, np.ones_like(weights)) <= EXACT
-    seen = "exactly" if exactly else f"with weights {weights.min():.3g} to {weights.max():.3g}"
-    left, in_one = found.left, found.left_in_one
-    if not exactly:
-        seen += f", which leave {left:.2g} of pair noise"
-    if in_one > left + SEEN:
-        seen += (
-            f", in the learners' average: {after} rounds later their own models still have {in_one:.2g} of pair noise"
-        )
-    return seen
+    if _unevenness(weights, np.ones_like(weights)) <= EXACT:
+        seen = "exactly"
+    else:
+        seen = f"with weights {weights.min():.3g} to {weights.max():.3g}, {found.left:.2g} of pair noise is left"
+    if found.left_in_one <= found.left + SEEN:
+        return seen
+    own = f"{after} rounds later {found.left_in_one:.2g} of pair noise is left in their own models"
+    return f"{seen}, in the learners' average; {own}"
