@@ -115,8 +115,6 @@ class Algorithm(Generic[State]):
     def __post_init__(self) -> None:
         if self.conserves not in ("sum", "weighted", None):
             raise BadValue("conserves", self.conserves, "expected 'sum', 'weighted' or None")
-        if self.conserves == "weighted" and self.weights is None:
-            raise GossamerError(f"{self.name} conserves a weighted sum and has no weights: give `weights` as well.")
         self.notes(self.noise)  # a strict algorithm refuses its own schedules at once
 
     def notes(self, noise: Schedule | None) -> list[str]:
