@@ -58,7 +58,7 @@ class Influence(NamedTuple):
 
 def influence_of(algorithm: Algorithm[Any], network: Network, rounds: Sequence[int], until: int) -> Influence:
     """Rehearses every learner's gradient of 1 in each of `rounds`, alone, and looks at the models in round `until`."""
-    m, starts = network.m, {t: k * network.m for k, t in enumerate(rounds)}
+    m, starts = network.m, {t: k * network.m for k, t in enumerate(dict.fromkeys(rounds))}
     width = m * len(starts)
 
     def gradient(t: int) -> Array:
