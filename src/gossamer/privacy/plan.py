@@ -23,8 +23,8 @@ the root of their number: the former releases in every round, the latter in abou
 **Pair secrets.** Noise that cancels in the mean of all models does not in a learner's own until it has mixed, which
 takes Q = 1/(2 gap) rounds. With a release in every k-th round, what is left of all before when the next gradient is
 taken is 1/(e^(k/Q) − 1) of one release's: k rounds apart, pairs may add far more noise. But the movement has to be
-covered with fewer steps that do not overshoot. Of the starts above and k = 1, 2, 4, … those with the largest movement are
-taken, where noise in a learner's own model moves a margin by MARGIN; unless the usual ones have nearly as much.
+covered with fewer steps that do not overshoot. Of the starts above and k = 1, 2, 4, … those with the largest movement
+are taken, where noise in a learner's own model moves a margin by MARGIN; unless the usual ones have nearly as much.
 
 **Standardised numbers.** Where a model looks at moments first (gossamer.models.standard), releases start at ½, when all
 learners have read half of what they will read, or all of it; before them go a tenth as many releases of moments, and a
