@@ -14,6 +14,7 @@ import numpy as np
 
 from gossamer.checks import Finding, moments
 from gossamer.checks.audit import findings
+from gossamer.checks.keys import Keys
 from gossamer.checks.noise import LATE
 from gossamer.checks.worlds import Case
 from gossamer.models.bounds import Clip, Reach
@@ -45,7 +46,8 @@ def self_test(case: Case) -> Iterator[tuple[Defect, Finding | None]]:
 
 def _with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
     def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        return kind(mechanism, mechanism.bind(setting).ledgers, setting.steps)
+        genuine: Any = mechanism.bind(setting)
+        return kind(mechanism, genuine.ledgers, setting.steps, genuine._pairs)
 
     return lambda case: replace(case, bind=bind)
 
@@ -57,7 +59,7 @@ def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case],
         def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
             exact, scale = self.clamped_to_grid(t, value, times), times * self._scale(t)
             noise = super()._noised(t, value, times) - exact
-            return _put_on_grid(exact + factor(t, value, scale) * noise, scale)
+            return _put_on_grid(exact + factor(t, value, scale) * noise, _grid_of(self, t, scale))
 
     return _with_boundary(Weaker)
 
@@ -70,8 +72,15 @@ def _less_for_outliers(t: int, value: Array, scale: Array) -> Array:
     return np.where(np.abs(value) > 100 * scale, 0.5, 1.0)
 
 
-def _put_on_grid(value: Array, scale: Array) -> Array:
-    grid = scale * 2.0**-40
+def _grid_of(boundary: PrivateBoundary, t: int, scale: Array) -> Array:
+    """What releases are multiples of: of each learner's own, or of what all agreed on."""
+    if boundary.mechanism.secrets is None:
+        return scale * 2.0**-40
+    keys = Keys(boundary, [ledger.terms for ledger in boundary.ledgers])
+    return np.asarray(keys.grid(t) / keys.weights)
+
+
+def _put_on_grid(value: Array, grid: Array) -> Array:
     return np.asarray(np.rint(value / grid) * grid)
 
 
@@ -85,7 +94,7 @@ class ReusedLater(PrivateBoundary):
         if t < 6 or self._kept is None:
             self._kept = (super()._noised(t, value, times) - exact) / scale
             return exact + self._kept * scale
-        return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, scale)
+        return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, _grid_of(self, t, scale))
 
 
 class NeverFreezes(PrivateBoundary):
@@ -174,7 +183,9 @@ def _records_squared(case: Case) -> Case:
         )
 
     def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        return PrivateBoundary(mechanism, [squared(each) for each in mechanism.bind(setting).ledgers], setting.steps)
+        genuine: Any = mechanism.bind(setting)
+        ledgers = [squared(each) for each in genuine.ledgers]
+        return PrivateBoundary(mechanism, ledgers, setting.steps, genuine._pairs)
 
     return replace(case, bind=bind)
 

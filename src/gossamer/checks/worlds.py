@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.checks.covariance import seen_with, worst_keys
 from gossamer.models import Gradient, LinearModel
 from gossamer.models.standard import Looks, StandardMemory
 from gossamer.networks import Network
@@ -126,6 +127,24 @@ class Case:
         if self.mechanism.where == "messages":
             return np.arange(self.rounds if rounds is None else rounds)
         return np.unique(np.concatenate([t.releases.before(rounds or self.rounds) for t in self.terms]))
+
+    @cached_property
+    def own(self) -> Array:
+        """σ_i of round 0 of every learner's weighted gradient, which pairs' noise goes onto."""
+        return np.array([terms.initial * (terms.shared.weight if terms.shared else 1.0) for terms in self.terms])
+
+    @cached_property
+    def seen(self) -> Array:
+        """How much of a shift is seen of every learner, in its own noise: less than all where secrets hide it.
+
+        It is worked out for the observer whom the mechanism names, with the keys that tell most of that learner.
+        """
+        secrets, shared = self.mechanism.secrets, self.terms[0].shared
+        if secrets is None or shared is None:
+            return np.ones(self.learners)
+        given = self.own, secrets.edges(self.learners), shared.pair
+        each = range(self.learners)
+        return np.array([seen_with(*given, i, worst_keys(*given, i, secrets.colluders)) for i in each])
 
     @cached_property
     def claims(self) -> Array:
@@ -341,6 +360,6 @@ class Worlds:
         for t, (a, b) in enumerate(zip(one, other, strict=True)):
             for channel in a:
                 apart = np.linalg.norm(a[channel] - b[channel], self.case.law.norm, axis=1)
-                shift = apart / (self._scales[t] * self.case.times(channel))
+                shift = apart * self.case.seen / (self._scales[t] * self.case.times(channel))
                 loss += shift**2 if self.case.law.squared else shift
         return loss

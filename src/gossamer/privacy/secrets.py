@@ -138,7 +138,8 @@ class Secrets:
 
     def check(self, learners: int) -> None:
         """Refuse secrets that could leave a learner without any honest partner."""
-        partners = np.bincount(np.ravel(self.edges(learners)), minlength=learners)
+        ends = np.array(self.edges(learners), dtype=np.int64).ravel()
+        partners = np.bincount(ends, minlength=learners)
         least = int(partners.min())
         if least <= self.colluders:
             raise NotProvable(
@@ -197,8 +198,10 @@ def seen_of(left: float, ratio: float) -> float:
 
 def _checked_graph(graph: Any) -> str | Pairs:
     """A graph as a value that can be compared and hashed: its name, or its pairs."""
-    if isinstance(graph, Pairs) or graph == "complete":
-        return graph  # type: ignore[no-any-return]
+    if isinstance(graph, str) and graph == "complete":
+        return graph
+    if isinstance(graph, Pairs):
+        return _checked_pairs(graph)
     degree = _degree(graph)
     if degree is not None and degree > 0:
         return f"{degree}{REGULAR}"
@@ -206,6 +209,15 @@ def _checked_graph(graph: Any) -> str | Pairs:
         raise BadValue("secrets", graph, 'expected "complete", "k-regular" such as "4-regular", or a network')
     links = {(min(a, b), max(a, b)) for over in ("R", "C") for a, b, _ in graph.edges(over) if a != b}
     return Pairs(graph.m, tuple(sorted((int(a), int(b)) for a, b in links)))
+
+
+def _checked_pairs(graph: Pairs) -> Pairs:
+    """Pairs i < j, each once: a pair that is named twice would be counted twice, and its key drawn from once."""
+    edges = sorted({(min(pair), max(pair)) for pair in graph.edges})
+    strange = [pair for pair in edges if not 0 <= pair[0] < pair[1] < graph.learners]
+    if strange:
+        raise BadValue("secrets", strange[0], f"expected two different learners from 0 to {graph.learners - 1}")
+    return Pairs(graph.learners, tuple(edges))
 
 
 def _degree(graph: Any) -> int | None:

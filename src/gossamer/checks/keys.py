@@ -1,0 +1,67 @@
+"""What a learner's keys tell: the noise of its pairs, drawn again by whoever has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.privacy import PrivateBoundary, Terms
+from gossamer.privacy.pairs import CLAMP, steps_of, stream_of
+from gossamer.types import Array
+
+
+class Keys:
+    """All keys of a simulation, and the public numbers of what is drawn with them: τ, the agreed σ, the grid."""
+
+    def __init__(self, boundary: PrivateBoundary, terms: Sequence[Terms]) -> None:
+        shared = [each.shared for each in terms if each.shared is not None]
+        assert len(shared) == len(terms)
+        dealt: Any = boundary
+        self.by_pair: Mapping[tuple[int, int], bytes] = dealt._pairs.keys
+        self.pair, self._floor = shared[0].pair, shared[0].floor
+        self.weights = np.array([[each.weight] for each in shared])  # of the learners' gradients
+        self._terms = terms[0]
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        return list(self.by_pair)
+
+    def fade(self, t: int) -> float:
+        """How large round t's noise is, in that of round 0."""
+        return self._terms.scale(t) / self._terms.initial
+
+    def grid(self, t: int) -> float:
+        """The power of two of which σ and τ have 2^40 steps at least, in round t; everybody's releases are on it."""
+        return 2.0 ** (math.floor(math.log2(min(self.pair, self._floor) * self.fade(t))) - 40)
+
+    def steps(self, t: int) -> int:
+        """τ in steps of the grid."""
+        return steps_of(self.pair * self.fade(t), self.grid(t))
+
+    def reach(self, t: int) -> Array:
+        """How far gradients may be away from 0, for every learner."""
+        return np.asarray(CLAMP * self.grid(t) / self.weights)
+
+    @property
+    def incidence(self) -> Array:
+        """(m, pairs): +1 for the end that adds a pair's noise, −1 for the end that takes it away."""
+        found = np.zeros((len(self.weights), len(self.by_pair)))
+        for at, (i, j) in enumerate(self.by_pair):
+            found[i, at], found[j, at] = 1.0, -1.0
+        return found
+
+    def drawn(self, t: int, n: int, known: Collection[int] | None = None) -> NDArray[np.int64]:
+        """(pairs, n) of the noise of round t in steps, of the pairs with an end whose keys are known; None: of all."""
+        found = np.zeros((len(self.by_pair), n), dtype=np.int64)
+        for row, (pair, key) in zip(found, self.by_pair.items(), strict=True):
+            if known is None or set(pair) & set(known):
+                stream_of(key, t).add_gaussian(row, self.steps(t))
+        return found
+
+    def in_gradients(self, t: int, n: int) -> Array:
+        """(m, n): what pairs add to every learner's gradient in round t, which all of them together know."""
+        return np.asarray(self.incidence @ self.drawn(t, n) * self.grid(t) / self.weights)
