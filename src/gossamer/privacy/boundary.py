@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
-from gossamer.privacy.pairs import PairNoise, grid_of, noised
+from gossamer.privacy.pairs import Grid, PairNoise
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
 from gossamer.types import Array
@@ -101,8 +102,7 @@ class PrivateBoundary:
         self.cut = 0  # received values and states that were too large
         place = "on messages" if self._on_messages else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
-        whom = f", {mechanism.secrets.against}" if mechanism.secrets is not None else ""
-        self.claim = f"private: exact {mechanism.law} noise {place}{at}{whom}"
+        self.claim = f"private: exact {mechanism.law} noise {place}{at}, {mechanism.against}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
@@ -193,22 +193,27 @@ class PrivateBoundary:
 
     def _hidden(self, t: int, value: Any, pairs: PairNoise) -> Array:
         """Values with noise of which a part cancels: times their weights, on the grid that everybody has."""
-        kind, terms = kind_of(value), [ledger.terms for ledger in self.ledgers]
-        shared = [each.shared for each in terms if each.shared is not None]
-        fades = float(terms[0].scale(t) / terms[0].initial)
-        weights = np.array([[each.weight] for each in shared])
-        floor, pair = shared[0].floor * fades, shared[0].pair * fades
+        kind, terms = kind_of(value), self.ledgers[0].terms
+        grid, weights = self._grid
+        step = grid.step(terms.scale(t) / terms.initial)
         exact: Any = kind.to_numpy(kind.widen(value)) * weights
-        largest = float(np.abs(exact).max(initial=0.0))
+        largest, most = float(np.abs(exact).max(initial=0.0)), MOST_STEPS * step
         if not math.isfinite(largest):
             check_on_grid(largest)
-        most = MOST_STEPS * grid_of(floor, pair)
         if largest > most:
             self.clamped += int((np.abs(exact) > most).sum())
             exact = exact.clip(-most, most)
-        own = (self._scale(t) * weights).ravel()
-        hidden: Array = kind.narrow(kind.make(noised(exact, own.tolist(), floor, pair, t, pairs) / weights))
+        hidden: Array = kind.narrow(kind.make(grid.release(exact, step, t, pairs) * step / weights))
         return hidden
+
+    @cached_property
+    def _grid(self) -> tuple[Grid, Array]:
+        """The grid of noise that cancels, and the learners' weights as a column."""
+        pairs = [(ledger.terms.initial, ledger.terms.shared) for ledger in self.ledgers]
+        known = [(initial, shared) for initial, shared in pairs if shared is not None]
+        own = [initial * shared.weight for initial, shared in known]
+        weights = np.array([[shared.weight] for _, shared in known])
+        return Grid.of(own, known[0][1].floor, known[0][1].pair), weights
 
     def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
         if self._pairs is not None:
@@ -259,15 +264,15 @@ class PrivateBoundary:
     def description(self) -> dict[str, Any]:
         """Each learner's noise, for a run's record."""
         terms = [ledger.terms for ledger in self.ledgers]
-        at_source: dict[str, Any] = {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
-        if self.mechanism.secrets is not None and terms[0].shared is not None:
-            shared = terms[0].shared
-            at_source["secrets"] = {
-                "graph": str(self.mechanism.secrets.graph) if isinstance(self.mechanism.secrets.graph, str) else "own",
-                "colluders": self.mechanism.secrets.colluders, "against": self.mechanism.secrets.against,
-                "agreed": shared.floor, "pair": shared.pair,
-            }  # fmt: skip
-        return {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]} | at_source
+        about: dict[str, Any] = {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]}
+        about |= {"against": self.mechanism.against}
+        about |= {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
+        shared = terms[0].shared
+        if shared is not None:
+            graph = shared.secrets.graph if isinstance(shared.secrets.graph, str) else shared.edges
+            about["secrets"] = {"graph": graph, "colluders": shared.secrets.colluders}
+            about["secrets"] |= {"agreed": shared.floor, "pair": shared.pair}
+        return about
 
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""

@@ -24,7 +24,7 @@ of a + B b = d e_i is totally unimodular, so there are whole a, b that satisfy i
 down (Hoffman & Kruskal, "Integral boundary points of convex polyhedra", 1956): each of the h + |E| noises of a
 coordinate is shifted by less than one step more. By Minkowski's inequality the root of the cost grows by less than
 √(h + |E|) steps of the grid, where one step is at most 2⁻⁴⁰ of every deviation; weighing g and putting it on the grid
-moves it by 1.5 steps more. Both are within the charge of gossamer.privacy.laws, two steps for every noised number, when
+moves it by 1.5 steps more, since no value is beyond 2^50 steps. Both are within the charge of gossamer.privacy.laws, two steps for every noised number, when
 all h + |E| noises of a coordinate are counted as numbers. No law of a sum of discrete Gaussians is needed. ∎
 
 A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
@@ -60,7 +60,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -76,7 +76,9 @@ Matrices = Literal["R", "C"]
 MOST_WORK = 10**10  # operations for trying every choice of colluders
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
+MOST_SHOWN = 1000  # choices of colluders that are tried to show a bad one
 REGULAR = "-regular"
+AGAINST_ALL = "against all others together"  # whom ε holds against without secrets
 
 
 class Linked(Protocol):
@@ -157,13 +159,24 @@ class Secrets:
         self.check(learners)
         return np.array(_left(self, learners, share))
 
+    def worst_colluders(self, learners: int, share: float, learner: int) -> tuple[int, ...]:
+        """Those who, together, leave this learner least; as many as are tried, its partners first."""
+        laplacian = laplacian_of(self.edges(learners), learners)
+        others = sorted(set(range(learners)) - {learner}, key=lambda j: laplacian[learner, j])  # partners are −1
+
+        def left(some: tuple[int, ...]) -> float:
+            honest = np.setdiff1d(np.arange(learners), some)
+            return float(_each(laplacian, honest, share**2)[np.searchsorted(honest, learner)])
+
+        return max(islice(combinations(others, self.colluders), MOST_SHOWN), key=left)
+
     @property
     def against(self) -> str:
         """Against whom ε holds, in words."""
         if not self.colluders:
-            return "against whoever sees all messages, if no other learner tells its secrets"
-        some = "1 learner" if self.colluders == 1 else f"{self.colluders} learners"
-        return f"against whoever sees all messages and has the secrets of up to {some}"
+            return "against anybody who sees all messages, while no other learner tells its secrets"
+        some = "one other learner" if self.colluders == 1 else f"{self.colluders} other learners"
+        return f"against anybody who sees all messages, together with up to {some}"
 
     def __str__(self) -> str:
         graph = f"of {len(self.graph.edges)} pairs" if isinstance(self.graph, Pairs) else self.graph

@@ -211,7 +211,7 @@ def _check_room(out: NDArray[np.int64]) -> None:
 
 
 class Stream:
-    """Noise of one key and nonce. Whoever has both draws the same; the same two must not serve two purposes."""
+    """Noise of one key and nonce, for one thread: whoever has both draws the same. They must not serve two purposes."""
 
     def __init__(self, key: bytes, nonce: bytes) -> None:
         if len(key) != 32 or len(nonce) != 12:
