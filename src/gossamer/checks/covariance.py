@@ -1,11 +1,11 @@
 """What an observer can know of noise that pairs share, from the equations alone: nothing here asks the accountant.
 
-Learner i releases g_i + η_i + Σ_j ±v_ij, with noise of its own, of deviation σ_i, and that of its pairs, of deviation τ.
-Whoever has a learner's keys takes the noise of its pairs away. What is left of the others has the covariance
+Learner i releases g_i + η_i + Σ_j ±v_ij, with its own noise, of deviation σ_i, and that of its pairs, of deviation τ.
+Whoever has a learner's keys takes the noise of its pairs away. What is left of the others, x, has the covariance
 
     Σ = diag(σ_i²) + τ² L,       L the Laplacian of the pairs among those whose keys are not known
 
-and the best test for a shift Δ e_i of it is the likelihood ratio, which grows with Δ eᵢᵀ Σ⁻¹ (what is left): μ² = Δ² (Σ⁻¹)_ii.
+and the best test for a shift Δ e_i of x is the likelihood ratio, which grows with eᵢᵀ Σ⁻¹ x: μ² = Δ² (Σ⁻¹)_ii.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gossamer.checks import Finding, moments
+from gossamer.checks import Finding, moments, pair_defects
 from gossamer.checks.audit import findings
 from gossamer.checks.keys import Keys
 from gossamer.checks.noise import LATE
@@ -336,6 +336,16 @@ def _as_declared(case: Case) -> bool:
     return not case.standardised
 
 
+def _secret(case: Case) -> bool:
+    return case.mechanism.secrets is not None
+
+
+def _counts_colluders(case: Case) -> bool:
+    """Whether a claim for one colluder less is false: others that add more than was agreed on may make up for it."""
+    secrets = case.mechanism.secrets
+    return secrets is not None and secrets.colluders > 0 and np.ptp(case.own) == 0
+
+
 def _lipschitz(case: Case) -> bool:
     return _on_messages(case) and math.isfinite(case.terms[0].bound.L)
 
@@ -408,5 +418,23 @@ DEFECTS = (
         moments.running_without_release,
         "kept of who releases none",
         lambda case: _standardised(case) and _runs_out(case) and case.learners > 1,
+    ),
+    Defect("pairs' noise used again in every round", pair_defects.reused_in_rounds, "correlation of rounds", _secret),
+    Defect("both ends of a pair add its noise", pair_defects.same_sign, "pairs leave in the sum", _secret),
+    Defect("pairs' noise × 0.9", pair_defects.smaller_pairs, "in τ²", _secret),
+    Defect("one key for two pairs", pair_defects.one_key_for_two, "in τ²", _secret),
+    Defect(
+        "one colluder less is counted than is claimed",
+        pair_defects.one_colluder_too_many,
+        "μ of the claimed",
+        _counts_colluders,
+    ),
+    Defect("own noise below what was agreed on", pair_defects.below_floor, "the sum over learners", _secret),
+    Defect("one learner on a grid of its own", pair_defects.own_grid, "grid", _secret),
+    Defect(
+        "weights after the noise, and not in it",
+        pair_defects.weighed_later,
+        "the sum over learners",
+        lambda case: _secret(case) and len(set(case.weights)) > 1,
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.privacy import PrivateBoundary, Terms
-from gossamer.privacy.pairs import CLAMP, steps_of, stream_of
+from gossamer.privacy.pairs import CLAMP, stream_of
 from gossamer.types import Array
 
 
@@ -35,12 +35,13 @@ class Keys:
         return self._terms.scale(t) / self._terms.initial
 
     def grid(self, t: int) -> float:
-        """The power of two of which σ and τ have 2^40 steps at least, in round t; everybody's releases are on it."""
-        return 2.0 ** (math.floor(math.log2(min(self.pair, self._floor) * self.fade(t))) - 40)
+        """2^−40 of the smaller of σ and τ in round t: everybody's weighted releases are whole numbers of it."""
+        return min(self.pair, self._floor) * self.fade(t) * 2.0**-40
 
-    def steps(self, t: int) -> int:
-        """τ in steps of the grid."""
-        return steps_of(self.pair * self.fade(t), self.grid(t))
+    @property
+    def steps(self) -> int:
+        """τ in steps of the grid, rounded up."""
+        return math.ceil(self.pair / min(self.pair, self._floor) * 2.0**40)
 
     def reach(self, t: int) -> Array:
         """How far gradients may be away from 0, for every learner."""
@@ -59,7 +60,7 @@ class Keys:
         found = np.zeros((len(self.by_pair), n), dtype=np.int64)
         for row, (pair, key) in zip(found, self.by_pair.items(), strict=True):
             if known is None or set(pair) & set(known):
-                stream_of(key, t).add_gaussian(row, self.steps(t))
+                stream_of(key, t).add_gaussian(row, self.steps)
         return found
 
     def in_gradients(self, t: int, n: int) -> Array:

@@ -4,9 +4,10 @@ What is looked at is what a boundary adds to values of every size, from a hundre
 goes, in early rounds and in late ones. Each statistical check raises a false alarm once in a million.
 
 At the source that is what the releases y have, in the rounds that release. With correlated noise the gradients that a
-step uses, g̃, have noise that depends on earlier ones; that of y must not, and g̃ must follow from releases alone. Where pairs share
-noise, what all keys tell is taken away first: a learner's own noise is left, which has to be all that is booked if all
-others collude. What pairs' noise is worth is looked at in gossamer.checks.pairs.
+step uses, g̃, have noise that depends on earlier ones; that of y must not, and g̃ must follow from releases alone.
+
+Where pairs share noise, what all keys tell is taken away first. A learner's own noise is left, which has to be all that
+is booked if all others collude. What the noise of pairs is worth is looked at in gossamer.checks.pairs.
 """
 
 from __future__ import annotations
@@ -49,14 +50,13 @@ def noise_findings(case: Case) -> Iterator[Finding]:
     def scale(t: int) -> Array:
         return np.array([[terms.scale(t)] for terms in case.terms])
 
-    def release(channel: str, t: int, value: Array) -> Array:
-        noisy: Array = seen.release(channel, t, value)
-        return noisy if keys is None else noisy - keys.in_gradients(t, value.shape[1])
+    def around(t: int, value: Array) -> Array:
+        meant: Array = seen.meant(t, value)
+        return meant if keys is None else meant + keys.in_gradients(t, value.shape[1])
 
+    meant = None if case.mechanism.where == "messages" else around
     grid = None if keys is None else lambda t: keys.grid(t) / keys.weights
-    yield from noise_law(
-        release, scale, case.law, channels, rounds, case.times, getattr(seen, "meant", None), grid
-    )
+    yield from noise_law(seen.release, scale, case.law, channels, rounds, case.times, meant, grid)
     if case.mechanism.where == "messages":
         yield one_copy(boundary)
         yield no_reuse(boundary.release(channels[0], 0, zeros), again.release(channels[0], 0, zeros))

@@ -10,7 +10,7 @@ they tell most. All that it sees comes through the boundary that a run has. Look
     every two          covariance −τ² of learners that share a key, 0 of others, σ² + τ² for each partner of one
     rounds             no noise of one is seen in another
 
-Rounds, and coordinates, are repetitions of one experiment, so a few rounds of many coordinates say as much as many runs.
+Rounds and coordinates are repetitions of one experiment: a few rounds of many coordinates say as much as many runs.
 Own noise, once all keys are known, is looked at in gossamer.checks.noise.
 """
 
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from gossamer.checks import ALARM, Finding, within
 from gossamer.checks.covariance import covariance, direction, seen_with, worst_keys
@@ -35,7 +36,7 @@ ROUNDS = 5
 COORDINATES = 20_000
 MOST_DRAWS = 2_000_000  # of pairs in one round, where there are many of them
 CLAIMED = 10.0  # μ of the shifts that are tried, by what is claimed: the mean is then known as well as the deviation
-TELLING = 1.02  # how much more one key more must tell, so that it is looked for
+SURELY = 1.02  # of the claim, at the least that chance leaves of it, is what one key more must tell to be looked for
 MANY = 100  # coordinates for sums that must be exact
 
 
@@ -50,27 +51,30 @@ class Watched(NamedTuple):
 
 def pair_findings(case: Case) -> Iterator[Finding]:
     """Everything about the noise that pairs share; the learner, or the two, that come out worst in each check."""
-    keys, rounds = _keys_of(case), [int(t) for t in case.released(200)[:ROUNDS]]
-    yield from _sum_findings(case, rounds[0])
-    watched = _watch(case, rounds)
-    yield _deviation_of_sum(watched.noise, case.own)
+    boundary, rounds = case.boundary(), [int(t) for t in case.released(200)[:ROUNDS]]
+    keys = Keys(boundary, case.terms)
+    gradients = np.random.default_rng(0).integers(-(2**45), 2**45, size=(case.learners, MANY))
+    dealt = _dealt(boundary, keys, rounds[0], gradients)
+    left = int(np.abs(dealt.sum(axis=0) - gradients.sum(axis=0)).max())
+    yield within("steps of the grid that pairs leave in the sum over learners", left, 0)
+    watched = _watch(case, keys, rounds)
     expected = covariance(case.own, keys.edges, keys.pair)
-    yield _covariances(watched.noise, expected, keys.edges, keys.pair)
     apart = np.linalg.inv(np.linalg.cholesky(expected))  # makes noise that is no longer correlated over learners
     flat = (apart @ watched.noise).reshape(len(rounds), -1)
     yield independence("rounds that pairs share noise in", flat, [f"round {t}" for t in rounds])
+    yield _deviation_of_sum(watched.noise, case.own)
+    yield _covariances(watched.noise, expected, keys.edges, keys.pair)
     yield from _claims(case, keys, watched)
+    drawn = np.array(list(_own_draws(keys, rounds[0], gradients)))
+    differs = int(np.abs(drawn - dealt).max())
+    yield within("steps by which a learner's own draw differs from what is dealt to it", differs, 0)
 
 
 # -- what is seen ------------------------------------------------------------------------------------------------------
 
 
-def _keys_of(case: Case) -> Keys:
-    return Keys(case.boundary(), case.terms)
-
-
-def _watch(case: Case, rounds: Sequence[int]) -> Watched:
-    n = max(MANY, min(COORDINATES, MOST_DRAWS // len(_keys_of(case).edges)))
+def _watch(case: Case, keys: Keys, rounds: Sequence[int]) -> Watched:
+    n = max(MANY, min(COORDINATES, MOST_DRAWS // len(keys.edges)))
     sizes = 3 * np.random.default_rng(0).normal(size=(case.learners, n))
     still, around, drawn = _released(case, rounds, sizes, 0.0)
     moved, _, drawn_there = _released(case, rounds, sizes, _mine(case.learners, n))
@@ -102,28 +106,26 @@ def _released(
         to_start = keys.weights / keys.fade(t)
         released.append(noisy * to_start)
         around.append((releases.meant(t, noisy) - unit * shifts) * to_start)
-        drawn.append(keys.drawn(t, sizes.shape[1]) * (keys.grid(t) / keys.fade(t)))
+        drawn.append(np.asarray(keys.drawn(t, sizes.shape[1]) * (keys.grid(t) / keys.fade(t)), dtype=float))
     return np.array(released), np.array(around), drawn
 
 
 # -- sums and covariances ----------------------------------------------------------------------------------------------
 
 
-def _sum_findings(case: Case, t: int) -> Iterator[Finding]:
-    """Whole numbers with the noise of pairs alone: dealt to all, as in a simulation, and drawn by each end of a pair."""
-    boundary: Any = case.boundary()
-    keys = Keys(boundary, case.terms)
-    gradients = np.random.default_rng(0).integers(-(2**45), 2**45, size=(case.learners, MANY))
-    dealt = gradients.copy()
-    boundary._pairs.add(t, keys.steps(t), dealt)
-    left = int(np.abs(dealt.sum(axis=0) - gradients.sum(axis=0)).max())
-    yield within("steps of the grid that pairs leave in the sum over learners", left, 0)
-    apart = 0
-    for i, row in enumerate(gradients):
-        own = row[None].copy()
-        OwnPairs(i, {a + b - i: key for (a, b), key in keys.by_pair.items() if i in (a, b)}).add(t, keys.steps(t), own)
-        apart = max(apart, int(np.abs(own - dealt[i]).max()))
-    yield within("steps by which a learner's own draw differs from what is dealt to it", apart, 0)
+def _dealt(boundary: Any, keys: Keys, t: int, gradients: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole numbers with the noise of pairs alone, as a simulation deals it."""
+    rows = gradients.copy()
+    boundary._pairs.add(t, keys.steps, rows)
+    return rows
+
+
+def _own_draws(keys: Keys, t: int, gradients: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The same, drawn by every learner for itself, as parties do."""
+    for i, row in enumerate(gradients.copy()):
+        mine = {a + b - i: key for (a, b), key in keys.by_pair.items() if i in (a, b)}
+        OwnPairs(i, mine).add(t, keys.steps, row[None])
+        yield row
 
 
 def _deviation_of_sum(noise: Array, own: Array) -> Finding:
@@ -170,15 +172,16 @@ def _claims(case: Case, keys: Keys, watched: Watched) -> Iterator[Finding]:
     expected = case.seen / claimed
     i = int(np.abs(np.log(test.measured / expected)).argmax())
     as_expected = bool(test.low[i] <= expected[i] <= test.high[i])
-    yield Finding(f"{with_keys}, μ of what Σ says, learner {i}", float(test.measured[i] / expected[i]), 1.0, as_expected)
+    yield Finding(
+        f"{with_keys}, μ of what Σ says, learner {i}", float(test.measured[i] / expected[i]), 1.0, as_expected
+    )
     if q + 1 >= case.learners:
         return
-    more = np.array([
-        seen_with(own, edges, keys.pair, i, worst_keys(own, edges, keys.pair, i, q + 1)) for i in range(case.learners)
-    ])  # fmt: skip
-    telling = (more > TELLING * case.seen) & (case.seen > claimed / TELLING)
+    test = _Tests(case, keys, watched, q + 1)
+    given = [(own, edges, keys.pair, i) for i in range(case.learners)]
+    above = np.array([seen_with(*each, worst_keys(*each, q + 1)) for each in given]) / claimed
+    telling = above * test.low > SURELY * test.measured  # what Σ says is beyond what chance might hide
     if telling.any():
-        test = _Tests(case, keys, watched, q + 1)
         i = int(np.where(telling, test.measured, math.inf).argmin())
         name = f"the best test with the keys of {q + 1}, one too many, must be above the claim: μ, learner {i}"
         yield Finding(name, float(test.measured[i]), 1.0, bool(test.low[i] > 1))

@@ -46,7 +46,8 @@ class Case:
     """What is audited: a method on a network, a model, a mechanism, and how gradients are taken.
 
     `bind` makes the boundary, `remember` the memory; a planted defect puts another in its place. `bounds` are of the
-    records, where they are not those of the unit ball. Where numbers are standardised nothing is declared of them, and
+    records, where they are not those of the unit ball; `weights` are the learners' in the objective, of mean 1, where
+    they differ. Where numbers are standardised nothing is declared of them, and
     they go up to BEYOND; a quantity's labels, 0 and 1 to the adversary, are −BEYOND and BEYOND. An adversary thinks in
     FEATURES coordinates; where Laplace noise meets records that are longer in ‖·‖₁ than in any coordinate, each of
     these stands for several, which all have the same value.
@@ -61,6 +62,7 @@ class Case:
     per_round: int = 1
     bind: Callable[[Mechanism, Setting], PrivateBoundary] = lambda mechanism, setting: mechanism.bind(setting)
     bounds: FeatureBounds | None = None
+    weights: tuple[float, ...] = ()
     remember: Callable[..., Any] = lambda model, *given: model.memory(*given)
 
     @property
@@ -113,7 +115,8 @@ class Case:
 
     @cached_property
     def setting(self) -> Setting:
-        return setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
+        alike = setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
+        return alike._replace(weights=self.weights)
 
     def boundary(self) -> PrivateBoundary:
         return self.bind(self.mechanism, self.setting)
