@@ -1,13 +1,13 @@
 """The noise of pair secrets, drawn: both ends of a pair get the same whole numbers, and one of them takes them away.
 
-**The grid.** Everybody's releases of a round are whole numbers of one grid: 2^−40 of the smallest deviation of the round,
-the learners' agreed σ_t or the pairs' τ_t. A learner releases
+**The grid.** Everybody's releases of a round are whole numbers of one grid: 2^−40 of the smallest deviation of the
+round, the learners' agreed σ_t or the pairs' τ_t. A learner releases
 
     k_i = round(g_i/grid) + η_i + Σ_{j>i} v_ij − Σ_{j<i} v_ji
 
-with discrete Gaussians η_i and v_ij. In the sum over learners no v is left, not even a rounded one: whole numbers cancel.
-All deviations fall alike with time, so in steps of the grid they are the same in every round; they are rounded up, and no
-noise is smaller than what is booked. See gossamer.privacy.secrets for what it is worth.
+with discrete Gaussians η_i and v_ij. In the sum over learners no v is left, not even a rounded one: whole numbers
+cancel. All deviations fall alike with time, so in steps of the grid they are the same in every round; they are rounded
+up, and no noise is smaller than what is booked. See gossamer.privacy.secrets for what it is worth.
 
 **The streams.** v_ij of round t comes from the cipher stream with the pair's key and the nonce t. A run's keys serve
 that run alone and rounds are released once, so no number is used in two releases. Whoever has not the key cannot tell
