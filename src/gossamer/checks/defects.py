@@ -422,6 +422,7 @@ DEFECTS = (
     Defect("pairs' noise used again in every round", pair_defects.reused_in_rounds, "correlation of rounds", _secret),
     Defect("both ends of a pair add its noise", pair_defects.same_sign, "pairs leave in the sum", _secret),
     Defect("pairs' noise × 0.9", pair_defects.smaller_pairs, "in τ²", _secret),
+    Defect("one pair left out", pair_defects.one_left_out, "in τ²", _secret),
     Defect("one key for two pairs", pair_defects.one_key_for_two, "in τ²", _secret),
     Defect(
         "one colluder less is counted than is claimed",

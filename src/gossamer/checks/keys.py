@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,10 @@ class Keys:
         assert len(shared) == len(terms)
         dealt: Any = boundary
         self.by_pair: Mapping[tuple[int, int], bytes] = dealt._pairs.keys
+        self.edges = shared[0].edges  # who shares a key, as it is claimed
         self.pair, self._floor = shared[0].pair, shared[0].floor
         self.weights = np.array([[each.weight] for each in shared])  # of the learners' gradients
         self._terms = terms[0]
-
-    @property
-    def edges(self) -> list[tuple[int, int]]:
-        return list(self.by_pair)
 
     def fade(self, t: int) -> float:
         """How large round t's noise is, in that of round 0."""
@@ -50,17 +47,17 @@ class Keys:
     @property
     def incidence(self) -> Array:
         """(m, pairs): +1 for the end that adds a pair's noise, −1 for the end that takes it away."""
-        found = np.zeros((len(self.weights), len(self.by_pair)))
-        for at, (i, j) in enumerate(self.by_pair):
+        found = np.zeros((len(self.weights), len(self.edges)))
+        for at, (i, j) in enumerate(self.edges):
             found[i, at], found[j, at] = 1.0, -1.0
         return found
 
-    def drawn(self, t: int, n: int, known: Collection[int] | None = None) -> NDArray[np.int64]:
-        """(pairs, n) of the noise of round t in steps, of the pairs with an end whose keys are known; None: of all."""
-        found = np.zeros((len(self.by_pair), n), dtype=np.int64)
-        for row, (pair, key) in zip(found, self.by_pair.items(), strict=True):
-            if known is None or set(pair) & set(known):
-                stream_of(key, t).add_gaussian(row, self.steps)
+    def drawn(self, t: int, n: int) -> NDArray[np.int64]:
+        """(pairs, n) of the noise of round t in steps; 0 of a pair that has no key."""
+        found = np.zeros((len(self.edges), n), dtype=np.int64)
+        for row, pair in zip(found, self.edges, strict=True):
+            if pair in self.by_pair:
+                stream_of(self.by_pair[pair], t).add_gaussian(row, self.steps)
         return found
 
     def in_gradients(self, t: int, n: int) -> Array:

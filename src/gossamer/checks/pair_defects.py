@@ -63,6 +63,14 @@ class _OneKeyForTwo(_Spoilt):
         self.keys[other] = self.keys[one]
 
 
+class _OneLeftOut(_Spoilt):
+    """The last pair adds nothing."""
+
+    def __init__(self, genuine: DealtPairs) -> None:
+        super().__init__(genuine)
+        self.keys.popitem()
+
+
 class _BelowFloor(PrivateBoundary):
     """The last learner's own noise is 0.8 of what is booked."""
 
@@ -118,6 +126,7 @@ reused_in_rounds = _with_pairs(_ReusedInRounds)
 same_sign = _with_pairs(_SameSign)
 smaller_pairs = _with_pairs(_Smaller)
 one_key_for_two = _with_pairs(_OneKeyForTwo)
+one_left_out = _with_pairs(_OneLeftOut)
 below_floor = _with_boundary(_BelowFloor)
 own_grid = _with_boundary(_OwnGrid)
 weighed_later = _with_boundary(_WeighedLater)

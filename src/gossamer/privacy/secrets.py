@@ -74,7 +74,8 @@ from gossamer.types import Array
 Edges = tuple[tuple[int, int], ...]
 Matrices = Literal["R", "C"]
 
-MOST_WORK = 10**10  # operations for trying every choice of colluders
+MOST_WORK = 2 * 10**8  # operations for trying every choice of colluders
+BLOCK = 500  # choices that are worked out together
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
 MOST_SHOWN = 1000  # choices of colluders that are tried to show a bad one
@@ -254,16 +255,22 @@ def _circle(degree: int, learners: int) -> Edges:
 
 @lru_cache(maxsize=256)
 def _left(secrets: Secrets, learners: int, share: float) -> tuple[float, ...]:
-    h, r = learners - secrets.colluders, share**2
+    return tuple(map(float, _left_by_share(secrets, learners, np.array([share]))[0]))
+
+
+def _left_by_share(secrets: Secrets, learners: int, shares: Array) -> Array:
+    """(shares, learners) of f: all shares at once, since what is long is to go through the choices of colluders."""
+    h, r = learners - secrets.colluders, shares**2
     if secrets.graph == "complete":
-        return (1 / h + (1 - 1 / h) / (1 + h * r),) * learners
+        f = 1 / h + (1 - 1 / h) / (1 + h * r)
+        return np.repeat(f[:, None], learners, axis=1)
     laplacian = laplacian_of(secrets.edges(learners), learners)
     circle = _degree(secrets.graph) is not None
     choices = math.comb(learners - 1 if circle else learners, secrets.colluders)
-    if choices * learners**3 <= MOST_WORK:
-        worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
-        return (float(worst[0]),) * learners if circle else tuple(map(float, worst))
-    return tuple(map(float, bounded(laplacian, r, secrets.colluders)))
+    if choices * learners**3 > MOST_WORK:
+        return np.array([bounded(laplacian, float(one), secrets.colluders) for one in r])
+    worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
+    return np.repeat(worst[:, :1], learners, axis=1) if circle else worst
 
 
 def laplacian_of(edges: Edges, learners: int) -> Array:
@@ -275,12 +282,22 @@ def laplacian_of(edges: Edges, learners: int) -> Array:
     return laplacian
 
 
-def _worst_of_all(laplacian: Array, r: float, colluders: int, circle: bool) -> Array:
-    """The largest σ² (Σ⁻¹)_ii of every learner over all choices of colluders; in a circle only learner 0's is right."""
-    m, worst = len(laplacian), np.zeros(len(laplacian))
-    for some in combinations(range(1 if circle else 0, m), colluders):
-        honest = np.setdiff1d(np.arange(m), some)
-        worst[honest] = np.maximum(worst[honest], _each(laplacian, honest, r))
+def _worst_of_all(laplacian: Array, r: Array, colluders: int, circle: bool) -> Array:
+    """The largest σ² (Σ⁻¹)_ii of every learner over all choices of colluders; in a circle only learner 0's is right.
+
+    With L = U diag(λ) Uᵀ among the honest it is Σ_k U_ik²/(1 + r λ_k), for every r at once.
+    """
+    m, worst = len(laplacian), np.zeros((len(r), len(laplacian)))
+    choices = combinations(range(1 if circle else 0, m), colluders)
+    while block := list(islice(choices, BLOCK)):
+        honest = np.array([[i for i in range(m) if i not in some] for some in block])
+        among = laplacian[honest[:, :, None], honest[:, None, :]]
+        values, vectors = np.linalg.eigh(among - np.eye(m - colluders) * among.sum(axis=2)[:, None])
+        looked_at = slice(1) if circle else slice(None)
+        seen = 1 / (1 + r[:, None] * values[:, None].clip(0.0))  # (choices, shares, k)
+        each = seen @ (vectors[:, looked_at] ** 2).transpose(0, 2, 1)
+        for learners, left in zip(honest[:, looked_at], each, strict=True):
+            worst[:, learners] = np.maximum(worst[:, learners], left)
     return worst
 
 
@@ -305,10 +322,8 @@ def _usual_share(secrets: Secrets, learners: int, releases: int, unmixed: float)
     """The share with the least f (R/m + Q (1 + d τ²/σ²)), to a few percent."""
     partners = 2 * len(secrets.edges(learners)) / learners
     shares = np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)
-    noise = [
-        max(_left(secrets, learners, float(one))) * (releases / learners + unmixed * (1 + partners * one**2))
-        for one in shares
-    ]
+    left = _left_by_share(secrets, learners, shares).max(axis=1)
+    noise = left * (releases / learners + unmixed * (1 + partners * shares**2))
     return float(f"{shares[int(np.argmin(noise))]:.3g}")
 
 
