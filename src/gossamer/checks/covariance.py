@@ -23,29 +23,18 @@ Edges = Sequence[tuple[int, int]]
 MOST_CHOICES = 2_000  # sets of keys that are tried one by one; where there are more, keys are taken greedily
 
 
-def covariance(own: Array, edges: Edges, pair: float) -> Array:
-    """Σ of all releases, where nobody's keys are known."""
-    whole = np.diag(np.asarray(own, dtype=float) ** 2)
-    for i, j in edges:
-        whole[i, i] += pair**2
-        whole[j, j] += pair**2
-        whole[i, j] -= pair**2
-        whole[j, i] -= pair**2
-    return whole
-
-
-def hidden_among(edges: Edges, known: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs of which neither end's keys are known."""
-    return [(i, j) for i, j in edges if i not in known and j not in known]
+def covariance(own: Array, edges: Edges, pair: float, known: Sequence[int] = ()) -> Array:
+    """Σ of all releases without what these learners' keys tell, who have their own noise alone left."""
+    shares = np.zeros((len(own), len(own)))
+    one, other = np.array(edges).T
+    shares[one, other] = shares[other, one] = pair**2
+    shares[list(known)] = shares[:, list(known)] = 0.0
+    return np.asarray(np.diag(np.asarray(own, dtype=float) ** 2 + shares.sum(axis=1)) - shares)
 
 
 def direction(own: Array, edges: Edges, pair: float, i: int, known: Sequence[int]) -> Array:
-    """Σ⁻¹ e_i over all learners, 0 for those whose keys are known: what to multiply releases with, to tell of i."""
-    honest = [j for j in range(len(own)) if j not in known]
-    whole = covariance(own, hidden_among(edges, known), pair)[np.ix_(honest, honest)]
-    found = np.zeros(len(own))
-    found[honest] = np.linalg.solve(whole, np.eye(len(honest))[honest.index(i)])
-    return found
+    """Σ⁻¹ e_i: what to multiply releases with, to tell of learner i; 0 for those whose keys are known."""
+    return np.linalg.solve(covariance(own, edges, pair, known), np.eye(len(own))[i])
 
 
 def seen_with(own: Array, edges: Edges, pair: float, i: int, known: Sequence[int]) -> float:

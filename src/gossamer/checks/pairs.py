@@ -166,7 +166,7 @@ def _claims(case: Case, keys: Keys, watched: Watched) -> Iterator[Finding]:
     q, own, edges = case.mechanism.secrets.colluders, case.own, keys.edges
     claimed = np.array([terms.shared.seen if terms.shared else 1.0 for terms in case.terms])
     with_keys = f"the best test with the keys of {q}" if q else "the best test without any key"
-    test = _Tests(case, keys, watched, q)
+    test = _Tests(case, keys, watched, _chosen(case, keys, q))
     i = int(test.measured.argmax())
     yield Finding(f"{with_keys}, μ of the claimed, learner {i}", float(test.measured[i]), 1.0, bool(test.low[i] <= 1))
     expected = case.seen / claimed
@@ -177,9 +177,9 @@ def _claims(case: Case, keys: Keys, watched: Watched) -> Iterator[Finding]:
     )
     if q + 1 >= case.learners:
         return
-    test = _Tests(case, keys, watched, q + 1)
-    given = [(own, edges, keys.pair, i) for i in range(case.learners)]
-    above = np.array([seen_with(*each, worst_keys(*each, q + 1)) for each in given]) / claimed
+    chosen = _chosen(case, keys, q + 1)
+    test = _Tests(case, keys, watched, chosen)
+    above = np.array([seen_with(own, edges, keys.pair, i, some) for i, some in enumerate(chosen)]) / claimed
     telling = above * test.low > SURELY * test.measured  # what Σ says is beyond what chance might hide
     if telling.any():
         i = int(np.where(telling, test.measured, math.inf).argmin())
@@ -187,12 +187,19 @@ def _claims(case: Case, keys: Keys, watched: Watched) -> Iterator[Finding]:
         yield Finding(name, float(test.measured[i]), 1.0, bool(test.low[i] > 1))
 
 
-class _Tests:
-    """The best tests for all learners with so many keys each: μ, as a share of what is claimed, and its bounds."""
+def _chosen(case: Case, keys: Keys, count: int) -> list[tuple[int, ...]]:
+    """For every learner, whose keys are known: of those that tell most of it, so many."""
+    return [worst_keys(case.own, keys.edges, keys.pair, i, count) for i in range(case.learners)]
 
-    def __init__(self, case: Case, keys: Keys, watched: Watched, known: int) -> None:
+
+class _Tests:
+    """The best tests for all learners, with the keys of those who were chosen for each.
+
+    `measured` is μ as a share of what is claimed, and `low` and `high` are what chance leaves it between.
+    """
+
+    def __init__(self, case: Case, keys: Keys, watched: Watched, chosen: Sequence[Sequence[int]]) -> None:
         own, edges, m = case.own, keys.edges, case.learners
-        chosen = [worst_keys(own, edges, keys.pair, i, known) for i in range(m)]
         along = np.array([direction(own, edges, keys.pair, i, some) for i, some in enumerate(chosen)])
         told = np.array([[bool(set(pair) & set(some)) for pair in edges] for some in chosen])
         weights = (along @ keys.incidence) * told  # of what keys tell, in each test
