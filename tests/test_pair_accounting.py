@@ -219,6 +219,38 @@ def test_a_whole_shift_is_within_a_step_of_the_real_one_and_within_the_surcharge
     assert real * (1 - 1e-9) <= cost <= real + step * math.sqrt(m + len(edges))
 
 
+def gaussian_on(points, deviation):
+    weights = np.exp(-((points / deviation) ** 2) / 2)
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("others", [(0, 0), (5, -3), (-9, 14)])
+@pytest.mark.parametrize("d", [1, 4])
+def test_a_shift_costs_no_more_if_it_is_chosen_after_the_others_have_released(others, d):
+    """The law of n_0 given n_1 and n_2, enumerated, against itself shifted: KL is at most half the cost of whole a, b.
+
+    Three learners, who all share keys; KL of Gaussians with a precision p that are d apart is p d²/2.
+    """
+    own, pair = np.array([3.0, 2.5, 4.0]), 2.0
+    v01, v02, v12 = np.meshgrid(*[np.arange(-16, 17)] * 3, indexing="ij")
+    sums = np.stack([v01 + v02, v12 - v01, -v02 - v12])
+    left = ((others[0] - sums[1]) / own[1]) ** 2 + ((others[1] - sums[2]) / own[2]) ** 2
+    weights = np.exp(-(left + (v01**2 + v02**2 + v12**2) / pair**2) / 2)
+    law = np.bincount((sums[0] + 32).ravel(), weights=weights.ravel(), minlength=65)
+    law = np.convolve(law / law.sum(), gaussian_on(np.arange(-32, 33), own[0]))
+    keep = law > 1e-60
+    there = np.concatenate([np.zeros(d), law])[: len(law)]
+    both = keep & (there > 1e-60)
+    divergence = float((law[both] * np.log(law[both] / there[both])).sum())
+    shifts = np.stack(np.meshgrid(*[np.arange(-d, d + 1)] * 3, indexing="ij")).reshape(3, -1)  # b of 01, 02 and 12
+    a = np.array([d, 0, 0])[:, None] - np.stack([shifts[0] + shifts[1], shifts[2] - shifts[0], -shifts[1] - shifts[2]])
+    cost = ((a / own[:, None]) ** 2).sum(axis=0) + (shifts**2).sum(axis=0) / pair**2
+    real = d**2 * np.linalg.inv(sigma_of(own, ((0, 1), (0, 2), (1, 2)), pair, range(3)))[0, 0]
+    assert real / 2 == pytest.approx(divergence, rel=1e-6)
+    assert divergence <= cost.min() / 2 * (1 + 1e-9)
+    assert math.sqrt(cost.min()) <= math.sqrt(real) + math.sqrt(6) / 2.0
+
+
 @pytest.mark.parametrize(("m", "graph"), [(2, "complete"), (3, "complete"), (4, "2-regular"), (10, "complete")])
 def test_what_is_charged_for_the_grid_covers_rounding_and_whole_shifts(m, graph):
     """1.5 √n steps for putting g on the grid and √(n (h + |E|)) for whole shifts, of 2^−40 deviations each."""

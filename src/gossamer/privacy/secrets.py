@@ -15,7 +15,7 @@ differ by the whole vector d = g'_i − g_i of learner i and nowhere else (gossa
 numbers, for each coordinate, with a + B b = d e_i. Then g' + η + B v = g + (η + a) + B (v + b): what is released in the
 one world with the noise (η, v) is released in the other with (η + a, v + b). So it is enough to tell (η, v) from
 (η + a, v + b), from which releases are computed: independent discrete Gaussians that are shifted. Rounds compose as
-always, in whatever order learners release: the cost of a round is at most
+always: the cost of a round is at most
 
     Σ_{j∈H} |a_j|²/σ_j² + Σ_{e} |b_e|²/τ²             for every choice of a and b.
 
@@ -27,6 +27,18 @@ coordinate is shifted by less than one step more. By Minkowski's inequality the 
 moves it by 1.5 steps more, as no value is beyond 2^50 steps. Both are within the charge of gossamer.privacy.laws, two
 steps for every noised number, when all h + |E| noises of a coordinate are counted as numbers. No law of a sum of
 discrete Gaussians is needed. ∎
+
+**In whatever order.** A colluder may hold back what learner i waits for until others have released the same round, and
+then choose it: d may depend on these releases. Even an observer who knew the noise n_j = η_j + (B v)_j of all others,
+of all rounds, before anything is sent would pay as much. All that happens in a run follows from these and from learner
+i's releases. Given them η_j is n_j − (B v)_j, and (η_i, v) is a discrete Gaussian with another centre and another form,
+
+    P(η_i, v) ∝ exp(−½ [η_i²/σ_i² + Σ_e v_e²/τ² + Σ_{j≠i} (n_j − (B v)_j)²/σ_j²]),
+
+in which a shift by (a_i, b) costs a_i²/σ_i² + Σ_e b_e²/τ² + Σ_{j≠i} (B b)_j²/σ_j². That is the cost above, because
+a_j = −(B b)_j, and d is a constant by now. No eigenvalue of the form is above (m + 1) 2⁻⁸⁰. So, within 64 deviations
+of its centre, its law is that of a continuous Gaussian in the unit cubes around whole numbers but for a factor of
+1 ± (m + 1) 2⁻⁷² for each noise: what is charged for being discrete covers it for any m below eight thousand.
 
 A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
 larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it is enough that σ_j ≥ σ for all others. With
