@@ -23,7 +23,7 @@ import numpy as np
 from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import Identities, Pair, check_pair
+from gossamer.peers.certificates import Identities, Pair, check_pair, shared_key_in
 from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
@@ -32,6 +32,7 @@ from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, check_own_key, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
@@ -61,16 +62,22 @@ class LearnerProcess:
         self.size = self.model.theta_size(plan.schema.columns)
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
-        self.boundary = boundary_of(plan, self.algorithm, self.model)
+        pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
+        self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         brought = {int(j): neighbour.certificate for j, neighbour in plan.config.neighbours.items()}
         pinned = {j: _read(plan, certificate) for j, certificate in brought.items() if certificate is not None}
         self.identities = Identities(_read(plan, party.authority), pinned)
+        if pairs is not None:  # before anything is moved
+            check_own_key(plan, shared_key_in(self.own.certificate, "this party"))
+            public = partners_keys(plan, self.identities, _read(plan, party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
             settings += f"-{digest_of(self.boundary.description)}"
         self.journal = Journal(path, plan.run_name, plan.learner, settings, party.durability, kept)
-        try:  # only now: a second process must not touch the records of the first
+        try:  # only now: a second process must not touch the secret and the records of the first
+            if pairs is not None:
+                pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
             self.feed = self._records()
             self._check_rounds()
         except GossamerError:
