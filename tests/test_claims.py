@@ -77,7 +77,9 @@ def test_our_own_texts_stay():
     assert Unproved(noise).claim == "not private: seeded noise, for simulation only"
     assert Unproved(OwnRow(noise, 2, 0)).claim == Unproved(noise).claim
     assert Unproved(None).claim == "not private: no noise"
-    assert run(gs.Laplace.for_budget(1.0)).claim == "private: exact laplace noise on messages"
+    assert (
+        run(gs.Laplace.for_budget(1.0)).claim == "private: exact laplace noise on messages, against all others together"
+    )
 
 
 def test_seeded_noise_with_another_text_is_not_private_either():

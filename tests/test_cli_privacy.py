@@ -89,7 +89,7 @@ def test_noise_at_the_source_brings_its_gradient_its_draw_and_its_rounds_along(g
     assert code == 0
     record, said = gs.Record.load("a/record"), " ".join(out.split())
     assert (record.t, record.config["gradient"], record.config["stream"]["draw"]) == (812, "history", "once")
-    assert "Private: exact gaussian noise at the source, δ = 1e-05." in said
+    assert "Private: exact gaussian noise at the source, δ = 1e-05, against all others together." in said
     assert "812 rounds, as many full ones as the data have" in said
     assert "ε (δ = 1e-05)" in said
     assert "first noise σ" in said

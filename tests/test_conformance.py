@@ -71,6 +71,7 @@ def test_every_method_conforms(name):
     found = gs.check_algorithm(build(), violations=violations)
     assert all(f.holds for f in found)
     assert sum("replayed" in f.check for f in found) == 7
+    assert sum("conserves the sum of gradients" in f.check for f in found) == 1
     travelled = [f.measured for f in found if "dynamics of learner" in f.check]
     assert len(travelled) == 6
     assert max(travelled) == pytest.approx(1.0, abs=1e-6), "the recursion is attained: it cannot be made tighter"

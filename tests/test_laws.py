@@ -102,7 +102,7 @@ def test_a_law_of_ones_own_is_a_value_and_a_class(monkeypatch):
     monkeypatch.setitem(LAWS, "mine", mine)
     monkeypatch.setitem(MECHANISMS, "mine", Mine)
     run, usual = (gs.simulate(**setting(), privacy=mechanism_named(law).for_budget(8.0)) for law in ("mine", "laplace"))
-    assert run.claim == "private: exact mine noise on messages"
+    assert run.claim == "private: exact mine noise on messages, against all others together"
     assert run.epsilon.tolist() == usual.epsilon.tolist()
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from gossamer.privacy import Law, Mechanism, Releases, Setting, SimulatedNoise
 from gossamer.privacy.plan import LONGEST_STEP, MARGIN
 from gossamer.privacy.simulated import PairLaw, pair_law
 from gossamer.records import Table
+from gossamer.rehearsal import consensus_weights, states_of
 from gossamer.setting import curvature_of, length_of, quiet_rounds
 from gossamer.types import Array
 
@@ -162,13 +164,8 @@ def rehearsed(
 
     Gradients are used from round `learns` on.
     """
-    rows, rng = network.rows(mixes=algorithm.mixes), np.random.default_rng(0)
-    links: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
-    shape, share = (network.m, 1 + COLUMNS), network.perron if "R" in algorithm.mixes else np.ones(network.m)
-    mean = share / share.sum()
-    running = np.zeros(shape)
-    state, moved, jumped = algorithm.init(rows, np.zeros(shape)), 1e-300, 1e-300
-
+    rng, shape, mean = np.random.default_rng(0), (network.m, 1 + COLUMNS), consensus_weights(algorithm, network)
+    running, moved, jumped = np.zeros(shape), 1e-300, 1e-300
     past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
 
     def drawn(t: int) -> Array:
@@ -182,20 +179,21 @@ def rehearsed(
             past.appendleft(value)
         return value
 
-    for t in range(min(steps, LONGEST)):
-        used = t >= learns and (noise is None or noise.releases.includes(t))
+    def gradient(t: int) -> Array:
+        nonlocal running
         grad = np.zeros(shape)
-        if used:
-            grad[:, 0] = 1.0
-            grad += drawn(t) if noise is not None and noise.at_source else 0.0
-            running = momentum * running + (1 - momentum) * grad
-            grad = running * (1.0 if weights is None else weights[:, None])
-        got = {}
-        for channel, out in algorithm.emit(state, grad, rows, t).items():
-            noisy = out.private and noise is not None and not noise.at_source
-            got[channel] = links[out.over] @ (out.value + drawn(t) if noisy else out.value)
-        before = state.theta[:, 0]
-        state = algorithm.step(state, got, grad, rows, t)
-        step = state.theta[:, 0] - before
+        if t < learns or (noise is not None and not noise.releases.includes(t)):
+            return grad
+        grad[:, 0] = 1.0
+        grad += drawn(t) if noise is not None and noise.at_source else 0.0
+        running = momentum * running + (1 - momentum) * grad
+        return running * (1.0 if weights is None else weights[:, None])
+
+    sent = None if noise is None or noise.at_source else drawn
+    played = islice(states_of(algorithm, network, shape[1], gradient, sent), 1 + min(steps, LONGEST))
+    theta = next(played).theta
+    for state in played:
+        step = state.theta[:, 0] - theta[:, 0]
         moved, jumped = max(moved, abs(float(mean @ step))), max(jumped, float(abs(step).max()))
-    return Rehearsed(moved, jumped, float(np.sqrt((state.theta[:, 1:] ** 2).mean())))
+        theta = state.theta
+    return Rehearsed(moved, jumped, float(np.sqrt((theta[:, 1:] ** 2).mean())))

@@ -132,17 +132,25 @@ class Record:
         """What is sealed and kept in a file, beside the state; ε as (m, 2) numbers, as version 0.2.0 kept it."""
         arrays: dict[str, Any] = {"history": self.history, "learners": self.learners, "optimum": self.optimum}
         if self.epsilon is not None:
-            arrays["epsilon"] = np.column_stack([self.epsilon.spent, self.epsilon.for_ever])
+            arrays["epsilon"] = np.column_stack([self.epsilon[name] for name in self.epsilon.dtype.names or ()])
         return arrays
+
+    @property
+    def epsilon_if_all_collude(self) -> Array | None:
+        """(m,) with pair secrets: ε so far if all other learners put together what they know."""
+        known = self.epsilon is not None and "all_collude" in (self.epsilon.dtype.names or ())
+        return np.asarray(self.epsilon["all_collude"]) if self.epsilon is not None and known else None
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
+        all_collude = self.epsilon_if_all_collude
         return {
             "format": FORMAT,
             "seal": self.seal,
             "claim": self.claim,
             "epsilon": None if self.epsilon is None else self.epsilon.spent.tolist(),
             "epsilon_for_ever": None if self.epsilon is None else self.epsilon.for_ever.tolist(),
+            **({} if all_collude is None else {"epsilon_if_all_collude": all_collude.tolist()}),
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,
@@ -332,8 +340,8 @@ def _with_fields(array: Any, least: np.dtype[Any]) -> np.recarray[Any, Any]:
 
 
 def _with_names(epsilon: Any) -> Budgets:
-    """(m, 2) numbers as the two columns that they are; what has columns stays as it is."""
-    return budgets(epsilon["spent"], epsilon["for_ever"]) if epsilon.dtype.names else budgets(*epsilon.T)
+    """(m, 2) or (m, 3) numbers as the columns that they are; what has columns stays as it is."""
+    return budgets(*(epsilon[name] for name in epsilon.dtype.names)) if epsilon.dtype.names else budgets(*epsilon.T)
 
 
 def _is_modest(claim: object) -> bool:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from gossamer.errors import Argument, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.schedules import Schedule
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
@@ -89,6 +89,10 @@ class Algorithm(Generic[State]):
     dynamics    how differences between neighbouring runs of one learner travel: what privacy is accounted from.
                 Called with the learner's rows and its own weights [z_{i,t}]_i over the rounds; None: no claim is made
     weights     Σ w_i f_i is what it minimises without noise, w a function of the Perron vector u; None: w = 1
+    conserves   what a round's gradients add up to in the model that learners come to share, from the round on in which
+                mixing has settled: "sum" where all count alike, so that noise that cancels between learners leaves
+                no trace; "weighted" where they count as `weights` say; None: no claim is made. Both hold exactly, for
+                steps that are one for all learners and as long as no box clips; where that is only approached: None
     parameters  what a run record says of it
     with_step   where the step is to be found by rule: the same method with steps that start at λ0
     """
@@ -104,10 +108,13 @@ class Algorithm(Generic[State]):
     mixes: tuple[Matrix, ...] = ("R", "C")
     dynamics: Callable[[Rows, Array], Dynamics] | None = None
     weights: Callable[[Array], Array] | None = None
+    conserves: Literal["sum", "weighted"] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     with_step: Callable[[float], Algorithm[Any]] | None = None
 
     def __post_init__(self) -> None:
+        if self.conserves not in ("sum", "weighted", None):
+            raise BadValue("conserves", self.conserves, "expected 'sum', 'weighted' or None")
         self.notes(self.noise)  # a strict algorithm refuses its own schedules at once
 
     def notes(self, noise: Schedule | None) -> list[str]:

@@ -95,7 +95,7 @@ def diadsp(
 
     return Algorithm(
         "diadsp_own" if own else "diadsp", init, emit, advance, noise=noise, broken=broken, strict=strict,
-        mixes=(over,), dynamics=dynamics, parameters=parameters_of(step, noise),
+        mixes=(over,), dynamics=dynamics, conserves="sum", parameters=parameters_of(step, noise),
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def dsgd(
     return Algorithm(
         "dsgd" if over == "W" else "dsgd on I+R (misuse)", init, emit, advance, noise=noise, broken=broken,
         strict=strict, mixes=(over,), dynamics=dynamics, weights=(lambda u: u) if over == "R" else None,
-        parameters=parameters_of(step, noise, over=over),
+        conserves="weighted" if over == "R" else "sum", parameters=parameters_of(step, noise, over=over),
     )  # fmt: skip
 
 

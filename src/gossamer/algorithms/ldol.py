@@ -57,5 +57,5 @@ def ldol(
 
     return Algorithm(
         "ldol", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("W",), dynamics=dynamics,
-        parameters=parameters_of(step, noise, weaken=repr(weaken), box=box),
+        conserves="sum", parameters=parameters_of(step, noise, weaken=repr(weaken), box=box),
     )  # fmt: skip

@@ -72,7 +72,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         return Dynamics(A, b, power_of(step), point=1, channels={"s": 0, "theta": 1})
 
     return Algorithm(
-        "ldp_gradient_tracking", init, emit, advance, noise=noise, strict=strict, dynamics=dynamics,
+        "ldp_gradient_tracking", init, emit, advance, noise=noise, strict=strict, dynamics=dynamics, conserves="sum",
         broken=lambda given: broken_assumption_4(step, given), parameters=parameters_of(step, noise),
     )  # fmt: skip
 

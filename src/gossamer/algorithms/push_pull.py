@@ -7,6 +7,10 @@ Networks", IEEE TAC 66(1), 2021) with noise on its messages: the conventional me
 y sums gradients *and all the noise it ever received*: 1ᵀy = 1ᵀg + Σ_{k<t} 1ᵀ off(C) ζ_k, so that every step moves θ
 by noise of ever growing variance. With ν_t = ν0/(t+1)^ς that variance has a limit if ς > ½, and none otherwise.
 
+A gradient of 1 that learner i alone has in round t moves θ's Perron average by λ_t u_i at once, and later, as y carries
+it on, by Σ_{k≥1} λ_{t+k} [uᵀ(I+C)^{k−1} C]_i. Together that is the same for all learners where the step is constant,
+and nearly so where it falls slowly.
+
 The round's gradient belongs to the y that is sent in that round, so we keep w = y − g:
 
     y = w + g,   w⁺ = (I+C) y + off(C) ζ − g,   w_0 = 0
@@ -24,7 +28,7 @@ import numpy as np
 from gossamer.algorithms.assumptions import noise_above, step_within
 from gossamer.algorithms.base import Algorithm, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
-from gossamer.schedules import Schedule, over_rounds
+from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
 
@@ -70,5 +74,5 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
 
     return Algorithm(
         "push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        parameters=parameters_of(step, noise),
+        conserves="sum" if power_of(step) == 0 else None, parameters=parameters_of(step, noise),
     )  # fmt: skip

@@ -64,5 +64,5 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
 
     return Algorithm(
         "robust_push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        parameters=parameters_of(step, noise),
+        conserves="sum", parameters=parameters_of(step, noise),
     )  # fmt: skip

@@ -81,7 +81,8 @@ def stochastic_subgradient(
 
     return Algorithm(
         f"stochastic_subgradient{'_own' * own}", init, emit, advance, point=lambda x: x.b, noise=noise, broken=broken,
-        strict=strict, mixes=(over,), dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
+        strict=strict, mixes=(over,), dynamics=dynamics, conserves="sum",
+        parameters=parameters_of(step, noise, box=box),
     )  # fmt: skip
 
 

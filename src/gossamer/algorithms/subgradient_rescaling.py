@@ -74,7 +74,8 @@ def subgradient_rescaling(
 
     return Algorithm(
         f"subgradient_rescaling{'_own' * own}", init, emit, advance, noise=noise, broken=broken, strict=strict,
-        mixes=("R", over) if own else ("R",), dynamics=dynamics, parameters=parameters_of(step, noise, box=box),
+        mixes=("R", over) if own else ("R",), dynamics=dynamics, conserves="sum",
+        parameters=parameters_of(step, noise, box=box),
     )  # fmt: skip
 
 

@@ -7,6 +7,10 @@ Optimization", IEEE TAC 69(2), 2024): two weakening factors fade the links, and 
 The paper's experiments use γ1 = (t+1)^−0.95 and γ2 = (t+1)^−0.75. Asked for: Σ γ1²/γ2 < ∞ and Σ λ²/γ1 < ∞, which
 with these factors needs λ ~ (t+1)^−v, v > 0.975. Learning goes as slowly as the links fade.
 
+The tracker spreads as slowly. A learner's gradient counts in θ's Perron average by its share in uᵀs, which is the
+same for all learners only once s has spread. With γ1 = (t+1)^−0.95 that takes longer than any run, so the method makes
+no claim about the sum of gradients (`conserves`).
+
 The source was not available to us: equations from a secondary source and from memory, checked by simulation.
 """
 

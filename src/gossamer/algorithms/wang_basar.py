@@ -77,5 +77,5 @@ def wang_basar(
 
     return Algorithm(
         "wang_basar", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        parameters=parameters_of(step, noise, weaken=repr(weaken)),
+        conserves="sum", parameters=parameters_of(step, noise, weaken=repr(weaken)),
     )  # fmt: skip

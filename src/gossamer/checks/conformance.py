@@ -5,6 +5,7 @@
     blocks      learners in blocks of any size take the same steps as all of them stacked
     locality    a learner's step depends on its own state, its own gradient and what it received: nothing else
     limit       without noise it comes to rest at argmin Σ w_i f_i, w the `weights` it documents, where learners differ
+    conserved   a round's gradients count in the common model as it declares, or as is said where it declares nothing
     refusal     constructions that break its constraints are refused
     privacy     replaying neighbouring records never costs more than its `dynamics` say, in every mode and law
 
@@ -21,6 +22,7 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.checks import Finding, says, within
 from gossamer.checks.climb import worst_found
+from gossamer.checks.conserved import conserved_finding
 from gossamer.checks.travel import WIDTH, received, travel_findings
 from gossamer.checks.worlds import Case
 from gossamer.errors import GossamerError
@@ -68,6 +70,7 @@ def check_algorithm(
         if not findings[-1].holds:
             raise _failed(algorithm, findings)  # what follows would only stumble over the same
     findings.append(_limit(algorithm, net, rounds))
+    findings.append(conserved_finding(algorithm, net, rounds))
     findings += [_refusal(k, build) for k, build in enumerate(violations)]
     findings.append(_power(algorithm, net))
     if algorithm.dynamics is not None and findings[-1].holds:

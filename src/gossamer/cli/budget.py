@@ -100,6 +100,7 @@ def budget(
             "data": _data(spec),
             "steps": steps,
             "mechanism": str(mechanism),
+            "against": mechanism.against,
             "rows": spec.data.rows,
             "delta": delta or mechanism.delta,
         }
@@ -116,7 +117,9 @@ def budget(
     if plot is not None:
         from gossamer.report import draw_budget, save_picture
 
-        save_picture(draw_budget(*_curves(ledgers, steps), names=names, title=_title(mechanism)), plot)
+        save_picture(
+            draw_budget(*_curves(ledgers, steps), names=names, title=f"{_title(mechanism)}, {mechanism.against}"), plot
+        )
         if not as_json:
             Console().print(f"Picture: {plot}")
 
@@ -190,6 +193,9 @@ def _learner(
         "epsilon_now": ledger.epsilon_at(now, delta),
         "epsilon": ledger.epsilon_at(steps, delta),
         "epsilon_for_ever": ledger.epsilon_for_ever(delta),
+        **(
+            {} if terms.shared is None else {"epsilon_if_all_collude": Accountant(terms.alone).epsilon_at(steps, delta)}
+        ),
         "theorem4": _theorem4(i, terms, network, step, setting, steps),
     }
 
@@ -260,8 +266,10 @@ def _show(
     columns |= {"epsilon": f"ε after {steps}"}
     columns |= {"epsilon_at_delta": f"at δ = {delta:g}"} if "epsilon_at_delta" in learners[0] else {}
     columns |= {"epsilon_for_ever": "ε for ever"}
+    columns |= {"epsilon_if_all_collude": "if all others collude"} if mechanism.secrets is not None else {}
     columns |= {"theorem4": "Theorem 4"} if any(row["theorem4"] is not None for row in learners) else {}
-    title = f"{data}, {len(names)} learners, {_title(mechanism)}: {letter} = {letter}0/(t+1)^ς in round t"
+    noise = f"{_title(mechanism)}, {mechanism.against}"
+    title = f"{data}, {len(names)} learners, {noise}: {letter} = {letter}0/(t+1)^ς in round t"
     console.print(escape(title), highlight=False, soft_wrap=True)
     table = Table("learner", *columns.values(), box=None, header_style="bold", pad_edge=False)
     for name, row in zip(names, learners, strict=True):

@@ -175,7 +175,8 @@ def _privacy_titles(record: Record, delta: float) -> list[str]:
         return ["ε"]
     at = f" (δ = {delta:g})" if delta else ""
     noise = ["first noise " + ("σ" if delta else "ν")] if record.config.get("noise") else []
-    return [*noise, f"ε{at}", "ε for ever"]
+    alone = [] if record.epsilon_if_all_collude is None else ["ε if all others collude"]
+    return [*noise, f"ε{at}", "ε for ever", *alone]
 
 
 def _privacy_cells(record: Record) -> list[list[str]]:
@@ -186,5 +187,5 @@ def _privacy_cells(record: Record) -> list[list[str]]:
     rounds = [0] * len(scales) if releases is None else list(map(first_round, releases))
     first = [scale * (t + 1) ** -falls * ratio**t for t, (scale, falls, ratio) in zip(rounds, scales, strict=True)]
     noise = [[f"{value:.4g}"] for value in first] or [[]] * len(record.epsilon)
-    spent = [[f"{now:.4g}", "∞" if math.isinf(ever) else f"{ever:.4g}"] for now, ever in record.epsilon]
+    spent = [["∞" if math.isinf(value) else f"{value:.4g}" for value in row] for row in record.epsilon]
     return [before + then for before, then in zip(noise, spent, strict=True)]

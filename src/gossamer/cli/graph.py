@@ -10,8 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.output import check_picture
-from gossamer.networks import read_network
-from gossamer.report import draw_network, save_picture
+from gossamer.errors import GossamerError
+from gossamer.networks import Network, read_network
+from gossamer.privacy import Secrets
+from gossamer.privacy.mechanisms import MIXED
+from gossamer.report import draw_network, draw_secrets, save_picture
+from gossamer.setting import quiet_rounds
+from gossamer.spec.build import secrets_named
 
 
 def graph(
@@ -21,6 +26,12 @@ def graph(
         "R and C; or one of: paper, ring, exponential, complete, random.",
     ),
     learners: int | None = typer.Option(None, min=2, help="How many learners a named family has [default: 10]."),
+    secrets: str | None = typer.Option(
+        None, help="Pair secrets between its learners instead: complete, 4-regular, or a network's file or name."
+    ),
+    colluders: int | None = typer.Option(
+        None, min=0, help="With --secrets: how many learners may put theirs together [default: 0]."
+    ),
     plot: Path | None = typer.Option(None, help="Draw the network into this .png, .svg or .pdf file."),
 ) -> None:
     """Check a network against Assumption 1 and show how well it mixes.
@@ -28,11 +39,17 @@ def graph(
     \b
     gossamer graph paper --plot paper.png
     gossamer graph my-links.txt
+    gossamer graph paper --secrets 4-regular --colluders 2 --plot secrets.png     what noise that cancels is worth
     """
     if plot is not None:
         check_picture(plot)
     network = read_network(source, learners)
     console = Console()
+    if secrets is not None:
+        _show_secrets(console, network, secrets_named(secrets, network.m, colluders or 0), plot)
+        return
+    if colluders is not None:
+        raise GossamerError("--colluders goes with --secrets: give both.")
     console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {len(network.edges())} links. Assumption 1 holds.")
     console.print(
         f"Spectral gap {network.spectral_gap:.4f}: disagreement shrinks by about {network.spectral_gap:.1%} a round."
@@ -46,4 +63,29 @@ def graph(
     if plot is not None:
         about = f"{network.m} learners, {len(network.edges())} links, spectral gap {network.spectral_gap:.3f}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
+        console.print(f"Picture: {escape(str(plot))}", highlight=False)
+
+
+RELEASES = 400  # for which the rule's share is shown: it hardly depends on how many there are
+
+
+def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> None:
+    """What a secrets graph is worth: how much of its noise a learner can do without, and against whom."""
+    m = network.m
+    share = secrets.share_for(m, RELEASES, quiet_rounds(network) / MIXED)
+    left, edges = secrets.left(m, share), secrets.edges(m)
+    graph = secrets.graph if isinstance(secrets.graph, str) else "of its own"
+    console.print(f"Pair secrets {escape(graph)}: {m} learners, {len(edges)} pairs; τ = {share:g} σ by rule.")
+    console.print(f"ε holds {secrets.against}.", highlight=False)
+    gain, limit = 1 / left.max() ** 0.5, (m - secrets.colluders) ** 0.5
+    console.print(
+        f"For the same ε, learners need {gain:.3g} times less noise than without secrets (no graph among the honest "
+        f"has more than {limit:.3g}). If all others collude, what is left is the learner's own noise.",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    if plot is not None:
+        worst = int(left.argmax())
+        some = secrets.worst_colluders(m, share, worst)
+        title = f"Pair secrets {graph}, {len(edges)} pairs, learners {some} collude" if some else f"Secrets {graph}"
+        save_picture(draw_secrets(edges, m, worst, some, title), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)

@@ -21,7 +21,7 @@ CSV = (
 )  # fmt: skip
 LINEAR = ("model", "l2", "clip")
 NETWORKS = ("norm", "stem", "remember", "device", "bf16")
-RELEASES = ("releases", "band")
+RELEASES = ("releases", "band", "secrets", "colluders", "share")
 Command = Callable[..., Any]
 
 

@@ -295,7 +295,8 @@ def _picture(record: Record, delta: float) -> Figure:
 
     figure = record.plot()
     if record.epsilon is not None:
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")
+        whom = f", {record.config['against']}" if "against" in record.config else ""
+        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}{whom}")
     return figure
 
 

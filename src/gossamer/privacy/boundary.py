@@ -101,8 +101,7 @@ class PrivateBoundary:
         self.cut = 0  # received values and states that were too large
         place = "on messages" if self._on_messages else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
-        whom = f", {mechanism.secrets.against}" if mechanism.secrets is not None else ""
-        self.claim = f"private: exact {mechanism.law} noise {place}{at}{whom}"
+        self.claim = f"private: exact {mechanism.law} noise {place}{at}, {mechanism.against}"
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""
@@ -259,15 +258,15 @@ class PrivateBoundary:
     def description(self) -> dict[str, Any]:
         """Each learner's noise, for a run's record."""
         terms = [ledger.terms for ledger in self.ledgers]
-        at_source: dict[str, Any] = {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
-        if self.mechanism.secrets is not None and terms[0].shared is not None:
-            shared = terms[0].shared
-            at_source["secrets"] = {
-                "graph": str(self.mechanism.secrets.graph) if isinstance(self.mechanism.secrets.graph, str) else "own",
-                "colluders": self.mechanism.secrets.colluders, "against": self.mechanism.secrets.against,
-                "agreed": shared.floor, "pair": shared.pair,
-            }  # fmt: skip
-        return {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]} | at_source
+        about: dict[str, Any] = {"noise": [[each.initial, each.exponent, each.ratio] for each in terms]}
+        about |= {"against": self.mechanism.against}
+        about |= {} if self._on_messages else {"releases": [str(each.releases) for each in terms]}
+        shared = terms[0].shared
+        if shared is not None:
+            graph = shared.secrets.graph if isinstance(shared.secrets.graph, str) else shared.edges
+            about["secrets"] = {"graph": graph, "colluders": shared.secrets.colluders}
+            about["secrets"] |= {"agreed": shared.floor, "pair": shared.pair}
+        return about
 
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""

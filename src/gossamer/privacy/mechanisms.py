@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple, Self, final
@@ -32,7 +32,7 @@ from gossamer.privacy.pairs import DealtPairs, PairNoise
 from gossamer.privacy.plan import planned, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
-from gossamer.privacy.secrets import Secrets, Shared, seen_of
+from gossamer.privacy.secrets import AGAINST_ALL, Secrets, Shared, seen_of
 from gossamer.privacy.source import coefficients
 from gossamer.schedules import Decay, decay
 from gossamer.types import Dynamics, Rounding
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
     floor: float | None = None  # with pair secrets: the own noise that was agreed on; None: found for these learners
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mechanism(ABC):
     """A law of noise, where it goes, and either its scale or the budget to find one for."""
 
@@ -205,6 +205,11 @@ class Mechanism(ABC):
         """
         return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio, releases, band, split, secrets)  # type: ignore[arg-type]
 
+    @property
+    def against(self) -> str:
+        """Against whom the budget holds, in words."""
+        return AGAINST_ALL if self.secrets is None else self.secrets.against
+
     def over(self, rounds: float) -> Mechanism:
         """The same with so many rounds to calibrate for, where it says none itself."""
         return replace(self, horizon=rounds) if self.epsilon is not None and self.horizon is None else self
@@ -288,7 +293,9 @@ class Mechanism(ABC):
 
     def _with_releases(self, terms: Terms, setting: Setting, i: int) -> Terms:
         """Terms at the source with the rounds that release, the given ones or the rule's."""
-        terms = replace(terms, releases=self.releases or Releases(), factor=coefficients(self.band))
+        # Until the graph has mixed, methods that balance it by z weigh learners unlike, and nothing would cancel.
+        first = min(setting.quiet, setting.steps // 10) if self.secrets is not None else 0
+        terms = replace(terms, releases=self.releases or Releases(after=first), factor=coefficients(self.band))
         if not terms.releases.count(setting.steps):
             requirement = f"none of the run's {setting.steps} rounds releases a gradient"
             said = terms.releases.argument
@@ -412,6 +419,10 @@ class Mechanism(ABC):
                 raise GossamerError("a learner's pairs need the keys that it shares: give pairs=.")
             pairs = DealtPairs(self.secrets.edges(setting.parties))
         return PrivateBoundary(self, ledgers, setting.steps, pairs)
+
+    def __repr__(self) -> str:
+        shown = [f for f in fields(self) if f.name != "secrets" or self.secrets is not None]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
     def __str__(self) -> str:
         shape = f"horizon {self.horizon}, exponent {self.exponent}, ratio {self.ratio:g}"

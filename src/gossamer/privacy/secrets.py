@@ -60,7 +60,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -76,7 +76,9 @@ Matrices = Literal["R", "C"]
 MOST_WORK = 10**10  # operations for trying every choice of colluders
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
+MOST_SHOWN = 1000  # choices of colluders that are tried to show a bad one
 REGULAR = "-regular"
+AGAINST_ALL = "against all others together"  # whom ε holds against without secrets
 
 
 class Linked(Protocol):
@@ -156,13 +158,24 @@ class Secrets:
         self.check(learners)
         return np.array(_left(self, learners, share))
 
+    def worst_colluders(self, learners: int, share: float, learner: int) -> tuple[int, ...]:
+        """Those who, together, leave this learner least; as many as are tried, its partners first."""
+        laplacian = laplacian_of(self.edges(learners), learners)
+        others = sorted(set(range(learners)) - {learner}, key=lambda j: laplacian[learner, j])  # partners are −1
+
+        def left(some: tuple[int, ...]) -> float:
+            honest = np.setdiff1d(np.arange(learners), some)
+            return float(_each(laplacian, honest, share**2)[np.searchsorted(honest, learner)])
+
+        return max(islice(combinations(others, self.colluders), MOST_SHOWN), key=left)
+
     @property
     def against(self) -> str:
         """Against whom ε holds, in words."""
         if not self.colluders:
-            return "against whoever sees all messages, if no other learner tells its secrets"
-        some = "1 learner" if self.colluders == 1 else f"{self.colluders} learners"
-        return f"against whoever sees all messages and has the secrets of up to {some}"
+            return "against anybody who sees all messages, while no other learner tells its secrets"
+        some = "one other learner" if self.colluders == 1 else f"{self.colluders} other learners"
+        return f"against anybody who sees all messages, together with up to {some}"
 
     def __str__(self) -> str:
         graph = f"of {len(self.graph.edges)} pairs" if isinstance(self.graph, Pairs) else self.graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gossamer.algorithms import METHODS, Algorithm
 from gossamer.algorithms.base import AUTO
@@ -235,11 +235,15 @@ def _shape(spec: Spec, learners: int) -> dict[str, Any]:
 def build_secrets(spec: Spec, learners: int) -> Secrets | None:
     """Pair secrets as they are asked for; a graph that has no name here is read as a network."""
     plan = spec.privacy
-    if plan.secrets is None:
-        return None
-    named = plan.secrets == "complete" or plan.secrets.endswith(REGULAR)
-    graph: Any = plan.secrets if named else read_network(plan.secrets, learners)
-    return Secrets(graph, plan.colluders or 0, "auto" if plan.share is None else plan.share)
+    share: Any = "auto" if plan.share is None else plan.share
+    return None if plan.secrets is None else secrets_named(plan.secrets, learners, plan.colluders or 0, share)
+
+
+def secrets_named(name: str, learners: int, colluders: int, share: float | Literal["auto"] = "auto") -> Secrets:
+    """Pair secrets by the name of their graph, or by that of a network."""
+    known = name == "complete" or name.endswith(REGULAR)
+    graph: Any = name if known else read_network(name, learners)
+    return Secrets(graph, colluders, share)
 
 
 def refuse_unbounded(model: Model) -> None:
