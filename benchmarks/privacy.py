@@ -1,6 +1,7 @@
 """Speed of exact noise and of the accountant, in one run; part of `make bench`.
 
-1. Exact Laplace noise on 10⁶ coordinates against numpy's own generator, and, where it is installed, OpenDP's.
+1. Exact Laplace noise on 10⁶ coordinates against numpy's own generator, and, where it is installed, OpenDP's; and
+   Gaussian noise of a key, which two machines draw alike, against numpy's and against the exact Gaussian noise.
 2. The ledger of one learner at T = 10⁵, and finding the noise for ten learners' budgets.
 3. What it costs that no neighbour can break noise through rounding: time of a round, and ε.
 """
@@ -19,6 +20,7 @@ from simulator import alternately, show
 import gossamer as gs
 from gossamer.checks.defects import TakesAnything
 from gossamer.privacy import Accountant, Gaussian, Laplace, exact_gaussian, exact_laplace
+from gossamer.privacy.table import Stream, own_gaussian
 from gossamer.rounds import Rounds
 from gossamer.setting import setting_of
 from gossamer.simulate.engine import Mixer, one_round
@@ -42,6 +44,28 @@ def sampler() -> list[Row]:
     if outside is None:
         return [*rows, ("OpenDP's Laplace / ours, time", "not installed", "≥ 100 ×")]
     return [*rows, ("OpenDP's Laplace / ours, time", f"{outside / (ours * per):.0f} ×", "≥ 100 ×")]
+
+
+def keyed() -> list[Row]:
+    """Whole numbers of one key, with the cipher, and without what is made once: the table of the scale."""
+    values, rng = np.zeros(COORDINATES), np.random.default_rng(0)
+    whole, own = np.zeros((2, COORDINATES), dtype=np.int64)
+    few, key, nonce = whole[:1000], bytes(32), bytes(12)
+    ours, mine, small, gaussian, numpy_normal = alternately(
+        lambda: Stream(key, nonce).add_gaussian(whole, 1 << 40),
+        lambda: own_gaussian(own, 1 << 40),
+        lambda: Stream(key, nonce).add_gaussian(few, 1 << 40),
+        lambda: exact_gaussian(values, 1.0),
+        lambda: rng.standard_normal(COORDINATES),
+    )
+    per = 1e9 / COORDINATES
+    return [
+        ("keyed Gaussian / numpy's Generator.standard_normal, time", f"{ours / numpy_normal:.2f} ×", "≤ 1 ×"),
+        ("exact Gaussian / keyed Gaussian, time", f"{gaussian / ours:.1f} ×", "≥ 5 ×"),
+        ("  keyed Gaussian, a value", f"{ours * per:.1f} ns", "≤ 8 ns"),
+        ("  own Gaussian from the same table, a value", f"{mine * per:.1f} ns", ""),
+        ("  keyed Gaussian, a new key and 1000 values", f"{small * 1e6:.0f} µs", ""),
+    ]
 
 
 def _opendp() -> float | None:
@@ -118,4 +142,4 @@ def rounding() -> list[Row]:
 
 
 if __name__ == "__main__":
-    show("privacy", (sampler(), accountant(), rounding()))
+    show("privacy", (sampler(), keyed(), accountant(), rounding()))

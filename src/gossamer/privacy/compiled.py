@@ -1,16 +1,18 @@
 """What this room compiles, in a module of its own: numba is loaded with the first draw or budget that needs it.
 
-The arguments are where the functions are called: gossamer.privacy.exact, .recursion and .rounding.
+The arguments are where the functions are called: gossamer.privacy.exact, .table, .recursion and .rounding.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numba import njit, uint64
 
 from gossamer.privacy.exact import BITS, RESERVE
+from gossamer.privacy.table import CELLS, FIRST_BITS, LATER_BITS, TAIL
 
 
 def _with_infinities(function: Any) -> Any:
@@ -102,6 +104,60 @@ def gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-def
         out[row, column] = (np.rint(values[row, column] / grid[row]) + noise) * grid[row]
         done += 1
     return at, done
+
+
+@njit(cache=True, nogil=True)
+def table_gaussian(words, at, out, done, sign, scale, width, columns, low, span, height, margin):  # type: ignore[no-untyped-def]
+    """Add sign · k to out[done:], until it is full or a proposal might lack words, for it takes up to three.
+
+    (next unused word, values done, whether the proposal that starts at that word is left to exact arithmetic)
+    """
+    n, last = len(out), len(words) - 3
+    within = (uint64(1) << uint64(width)) - uint64(1)
+    later = (uint64(1) << uint64(LATER_BITS)) - uint64(1)
+    first_bits = (uint64(1) << uint64(FIRST_BITS)) - uint64(1)
+    turned = uint64(sign < 0)
+    while done < n and at <= last:
+        word = words[at]
+        used = at + 1
+        column = word >> uint64(54)
+        cut = columns[column] >> uint64(16)
+        first, bar = (word >> uint64(45)) & first_bits, cut >> uint64(LATER_BITS)
+        other = columns[column] & uint64(0xFFFF)
+        part = other ^ ((column ^ other) & -uint64(first < bar))  # a choice without a branch: it could not be predicted
+        if first == bar:
+            if (words[used] >> uint64(64 - LATER_BITS)) < (cut & later):
+                part = column
+            used += 1
+        k = word & within
+        if part < uint64(CELLS):  # a rectangle under the curve
+            k |= part << uint64(width)
+        elif part < uint64(TAIL):  # a wedge on the curve
+            cell = part - uint64(CELLS)
+            k |= cell << uint64(width)
+            ratio = np.float64(k) / scale
+            curve = height * math.exp(-0.5 * ratio * ratio)
+            point = low[cell] + span[cell] * (np.float64(words[used]) * 2.0**-64)
+            open_by = margin * (low[cell] + span[cell])
+            used += 1
+            if point >= curve - open_by:
+                if point <= curve + open_by:
+                    return at, done, True
+                at = used
+                continue
+        elif part == uint64(TAIL):
+            return at, done, True
+        else:  # a proposal that is never kept
+            at = used
+            continue
+        negative = (word >> uint64(44)) & uint64(1)
+        at = used
+        if k | (uint64(1) - negative) == uint64(0):  # −0; looking at the sign alone could not be predicted either
+            continue
+        minus = np.int64(negative ^ turned)
+        out[done] += (np.int64(k) ^ -minus) + minus
+        done += 1
+    return at, done, False
 
 
 @_with_infinities

@@ -33,14 +33,16 @@ import importlib
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numpy.typing import NDArray
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
+from gossamer.privacy.words import BUFFER, Words
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -49,18 +51,13 @@ if TYPE_CHECKING:
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
-BUFFER = 1 << 15  # words drawn at a time; they stay in the cache
 RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
-
-Words = NDArray[np.uint64]
 
 
 class Keystream:
     """An endless stream of random words under a key that never leaves this process."""
 
     def __init__(self) -> None:
-        self._zeros = bytes(8 * BUFFER)
-        self._room: Words = np.empty(RESERVE + BUFFER + 2, dtype=np.uint64)  # two more, which the cipher asks for
         self.forget()
 
     def forget(self) -> None:
@@ -68,35 +65,29 @@ class Keystream:
         self._process = -1
         self._lock = threading.Lock()
 
-    def _rekey(self) -> None:
-        self._process = os.getpid()
-        self._cipher: CipherContext = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
-        self._words = self._room[:0]
-        self._used = 0
-
-    def _refill(self) -> None:
-        """Fresh words behind those that are left, always in the same place: new pages cost more than the words."""
-        left = len(self._words) - self._used
-        self._room[:left] = self._words[self._used :].copy()
-        self._cipher.update_into(self._zeros, self._room[left:].view(np.uint8).data)
-        self._words, self._used = self._room[: left + BUFFER], 0
+    @contextmanager
+    def words(self) -> Iterator[Words]:
+        """The words that come next, for one thread at a time: two must never draw the same."""
+        with self._lock:
+            if self._process != os.getpid():
+                cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
+                self._words = Words(cipher.encryptor())
+                self._process = os.getpid()
+            yield self._words
 
     def add(self, kernel: Any, values: Array, grid: Array) -> Array:
         """(rows, n) of values put on the grid of their row, each with one draw of the kernel's law."""
         out = np.empty(values.shape)
-        with self._lock:  # two threads must never draw the same words
-            if self._process != os.getpid():
-                self._rekey()
+        with self.words() as words:
             done = 0
             while done < values.size:
-                if len(self._words) - self._used < RESERVE:
-                    self._refill()
-                self._used, done = kernel(self._words, self._used, values, grid, out, done)
+                words.have(RESERVE, wanted=BUFFER)
+                words.used, done = kernel(words.ahead, words.used, values, grid, out, done)
         return out
 
 
-_keystream = Keystream()
-os.register_at_fork(after_in_child=_keystream.forget)
+own_words = Keystream()
+os.register_at_fork(after_in_child=own_words.forget)
 
 
 def check_scale(fine: bool, scale: Any) -> None:
@@ -132,4 +123,4 @@ def released(values: Any, scale: Any, law: Law) -> Any:
     farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
     check_on_grid(worst)
-    return kind.make(_keystream.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape))
+    return kind.make(own_words.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape))

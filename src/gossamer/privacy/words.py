@@ -1,0 +1,44 @@
+"""The words of a stream cipher, in order and each once, however many of them are made at a time."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import CipherContext
+from numpy.typing import NDArray
+
+BUFFER = 1 << 15  # words made at a time, at most; they stay in the cache
+_ZEROS = memoryview(bytes(8 * BUFFER))  # what is enciphered, so that the keystream itself comes out
+
+
+class Words:
+    """`ahead[used:]` are the next words; whoever takes some moves `used`."""
+
+    def __init__(self, cipher: CipherContext) -> None:
+        self._cipher = cipher
+        self._room: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        self.ahead, self.used = self._room, 0
+
+    def have(self, least: int, wanted: int = 0) -> None:
+        """See to `least` unused words. Where there are fewer, `wanted` new ones are made, or what the buffer holds."""
+        left = len(self.ahead) - self.used
+        if left < least:
+            self._make(left, max(least, min(wanted, BUFFER)))
+
+    def _make(self, left: int, fresh: int) -> None:
+        """Fresh words behind those that are left, in the same place if they fit: new pages cost more than the words."""
+        unused, needed = self.ahead[self.used :].copy(), left + fresh + 2  # two more, which the cipher asks for
+        if len(self._room) < needed:
+            self._room = np.empty(needed, dtype=np.uint64)
+        self._room[:left] = unused
+        self._cipher.update_into(_ZEROS[: 8 * fresh], self._room[left:].view(np.uint8).data)
+        self.ahead, self.used = self._room[: left + fresh], 0
+        if sys.byteorder == "big":  # a word is eight bytes, the lowest first, on every machine
+            self.ahead[left:].byteswap(inplace=True)
+
+    def take(self) -> int:
+        """The next word alone."""
+        self.have(1, wanted=64)
+        self.used += 1
+        return int(self.ahead[self.used - 1])
