@@ -280,9 +280,13 @@ class Plan:
     def _check_agreed(self, plan: PrivacyPlan, agreed: SecretsPlan) -> None:
         """Refuse [privacy] with which a party's noise would not be what others count on."""
         if plan.simulated is not None:
-            raise GossamerError("[secrets] with [privacy] simulated: others count on exact noise; give epsilon instead.")
+            raise GossamerError(
+                "[secrets] with [privacy] simulated: others count on exact noise; give epsilon instead."
+            )
         if plan.epsilon is None:
-            raise GossamerError("[secrets] without a budget: others count on this party's noise; give [privacy] epsilon.")
+            raise GossamerError(
+                "[secrets] without a budget: others count on this party's noise; give [privacy] epsilon."
+            )
         if plan.where != "source":
             raise GossamerError(
                 f"[secrets] with [privacy] where = {toml_value(plan.where)}: noise of pairs cancels at the source "

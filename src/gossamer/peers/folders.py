@@ -61,9 +61,9 @@ def make_folders(
         if config.secrets is not None and secret is not None:
             _write(place / config.party.secret, to_pem(secret), private=True)
             _write(place / config.party.partners, b"".join(own.certificate for own in owns))
-            config = replace(config, secrets=replace(config.secrets, keys=keys))
             if pairs is not None:
                 _write(place / config.secrets.graph, graph_json(pairs).encode())
+            config = replace(config, secrets=replace(config.secrets, keys=keys))
         _write(place / "party.toml", to_toml(config).encode())
     for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
         os.chmod(place, 0o700)

@@ -45,10 +45,11 @@ class PartyPairs:
     """The noise that one party shares with others. Before `open` nothing can be drawn."""
 
     def __init__(self, learner: int) -> None:
-        self._learner, self._pairs = learner, None
+        self._learner = learner
+        self._pairs: OwnPairs | None = None
 
     def open(self, keys: Mapping[int, bytes]) -> None:
-        self._pairs: OwnPairs | None = OwnPairs(self._learner, keys)
+        self._pairs = OwnPairs(self._learner, keys)
 
     def add(self, t: int, deviation: int, rows: Steps) -> None:
         if self._pairs is None:
@@ -75,7 +76,7 @@ def partners_keys(plan: Plan, identities: Identities, certificates: bytes) -> di
         if not keys:
             raise GossamerError(
                 f"{plan.config.party.partners} has no valid certificate of learner {j} that the run's authority has "
-                "signed: put it there, or list the one that it brought in [neighbours." + f"{j}]."
+                f"signed: put it there, or list the one that it brought in [neighbours.{j}]."
             )
         found[j] = _agreed(plan, j, keys)
     return found
@@ -104,8 +105,8 @@ def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
     brought, kept = _read_secret(place), journal.secret
     if brought is None and kept is None:
         raise GossamerError(
-            f"learner {plan.learner} has no secret: {place} moved into a journal at the first start, and {journal.path} "
-            "is not that one; noise would be drawn a second time, so join a new run."
+            f"learner {plan.learner} has no secret: {place} went into a journal at the first start, which "
+            f"{journal.path} is not; its noise would be drawn a second time, so join a new run."
         )
     secret = brought if brought is not None else X25519PrivateKey.from_private_bytes(kept or b"")
     check_own_secret(plan, secret, place if brought is not None else journal.path)
@@ -126,8 +127,8 @@ def check_own_secret(plan: Plan, secret: X25519PrivateKey, place: Path) -> None:
     assert plan.config.secrets is not None
     if fingerprint_of(secret.public_key()) != plan.config.secrets.keys[str(plan.learner)]:
         raise GossamerError(
-            f"the secret in {place} is not that of learner {plan.learner}'s key in [secrets.keys]: put back its own, or "
-            "agree on its new key with all parties before anything is sent."
+            f"the secret in {place} does not belong to learner {plan.learner}'s key in [secrets.keys]: put back its "
+            "own, or agree on its new key with all parties before anything is sent."
         )
 
 
@@ -168,7 +169,7 @@ def shared_key(secret: X25519PrivateKey, public: X25519PublicKey, run: str, i: i
         common = b""
     if not any(common):  # of a point of small order: anybody could compute it
         raise GossamerError(
-            f"learner {j}'s shared key is of small order, and gives no secret: let it make a new key, and begin a new run."
+            f"learner {j}'s shared key is of small order, and gives no secret: let it make a new one for a new run."
         )
     info = f"gossamer pair {min(i, j)} {max(i, j)}".encode()
     return HKDF(hashes.SHA256(), length=32, salt=run.encode(), info=info).derive(common)

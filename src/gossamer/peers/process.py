@@ -131,7 +131,10 @@ class LearnerProcess:
             if endpoint is not None:
                 await endpoint.start()
             await transport.start()
-            log.info("started", extra={"learner": party.i, "life": self.journal.epoch, "round": party.round})
+            log.info(
+                "started",
+                extra={"learner": party.i, "life": self.journal.epoch, "round": party.round, **self._privacy()},
+            )
             transport.dial()
             await self._until_over(node, transport, stop)
         finally:
@@ -141,8 +144,17 @@ class LearnerProcess:
         if not self.journal.unused:  # of a run that has not begun there is none
             write_outcome(self.plan, party, self.boundary, self._status)
         self._status.write("done" if node.done else "stopped")
-        log.info("ended", extra={"learner": party.i, "round": party.round, "state": self._status.state})
+        about = {"learner": party.i, "round": party.round, "state": self._status.state}
+        log.info("ended", extra=about | self._privacy())
         return 0
+
+    def _privacy(self) -> dict[str, Any]:
+        """ε so far for the log, and against whom it holds; with pair secrets also if all others collude."""
+        spent = self._status.budget()
+        if spent is None:
+            return {}
+        alone = {"epsilon_if_all_collude": spent[2]} if len(spent) > 2 else {}
+        return {"epsilon": spent[0], "against": self._status.against} | alone
 
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
@@ -253,8 +265,9 @@ async def _sleep(stop: asyncio.Event, seconds: float) -> None:
 
 
 def digest_of(description: Mapping[str, Any]) -> str:
-    """Of the noise and the releases, which later rounds must have as well."""
-    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
+    """Of the noise and the releases, which later rounds must have as well; not of how it is said whom ε is against."""
+    noise = {name: value for name, value in description.items() if name != "against"}
+    return hashlib.sha256(json.dumps(noise, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _read(plan: Plan, name: str) -> bytes:

@@ -16,7 +16,8 @@ from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
-from gossamer.privacy.pairs import PairNoise, grid_of, noised
+from gossamer.privacy.pairs import PairNoise, check_widest, faded, grid_of, noised
+from gossamer.privacy.releases import spans
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
 from gossamer.types import Array
@@ -93,6 +94,9 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+        for each in (ledger.terms for ledger in ledgers):
+            if each.shared is not None:
+                check_widest(each.initial * each.shared.weight, each.shared.floor, each.shared.pair)
         self._factor = np.asarray(ledgers[0].terms.factor)
         self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
@@ -194,7 +198,7 @@ class PrivateBoundary:
         """Values with noise of which a part cancels: times their weights, on the grid that everybody has."""
         kind, terms = kind_of(value), [ledger.terms for ledger in self.ledgers]
         shared = [each.shared for each in terms if each.shared is not None]
-        fades = float(terms[0].scale(t) / terms[0].initial)
+        fades = faded(t, terms[0].exponent, terms[0].ratio)
         weights = np.array([[each.weight] for each in shared])
         floor, pair = shared[0].floor * fades, shared[0].pair * fades
         exact: Any = kind.to_numpy(kind.widen(value)) * weights
@@ -205,7 +209,7 @@ class PrivateBoundary:
         if largest > most:
             self.clamped += int((np.abs(exact) > most).sum())
             exact = exact.clip(-most, most)
-        own = (self._scale(t) * weights).ravel()
+        own = np.maximum(self._scale(t) * weights, floor).ravel()  # `floor` is rounded up
         hidden: Array = kind.narrow(kind.make(noised(exact, own.tolist(), floor, pair, t, pairs) / weights))
         return hidden
 
@@ -283,7 +287,21 @@ class PrivateBoundary:
         if not spent:
             return said
         shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
-        return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
+        said.append(f"Learners whose budget is spent send nothing new: {shown} on.")
+        if self._pairs is not None:
+            said += self._uncancelled(t)
+        return said
+
+    def _uncancelled(self, t: int) -> list[str]:
+        """With pair secrets: where some released and others, whose noise would have cancelled theirs, did not."""
+        until, releases = np.minimum(self.stops, t), self.ledgers[0].terms.releases
+        alone = [int(one) for one in releases.before(int(until.max())) if one >= until.min()]
+        if not alone:
+            return []
+        return [
+            f"Noise of pairs did not cancel in rounds {spans(alone, releases.step)}, in which some learners released "
+            "nothing: that costs accuracy, and no privacy."
+        ]
 
     def kept(self, t: int) -> dict[str, Array]:
         """The last messages, by name, where a learner has stopped and goes on sending its own; and past gradients."""

@@ -9,6 +9,10 @@ with discrete Gaussians η_i and v_ij, and goes on as k_i 2^e, which float64 hol
 the sum over learners has no trace of any v left, not even a rounded one. Deviations are rounded up to whole steps: no
 noise is smaller than what is booked. See gossamer.privacy.secrets for what it is worth.
 
+Both ends must come to the same deviation, or nothing cancels. Where noise falls with time it is a power, which two
+machines may round to neighbouring numbers; so it is rounded up to 24 bits (`faded`), a quarter of a step away from
+whole ones, where two such numbers meet the same step but for one round in 10^8.
+
 **The streams.** v_ij of round t comes from the cipher stream with the pair's key and the nonce t. A run's keys serve
 that run alone and rounds are released once, so no number is used in two releases. Whoever has not the key cannot tell
 the stream from chance, as far as the cipher is good: the claim is computational, in contrast to that of η_i.
@@ -46,6 +50,12 @@ class PairNoise(Protocol):
         """Add to every learner's row, in steps of the grid, what its pairs add in round t."""
 
 
+def faded(t: int, exponent: float, ratio: float) -> float:
+    """How much of the first round's noise is left in round t: up to 2^-22 more, and the same on every machine."""
+    mantissa, power = math.frexp((t + 1.0) ** -exponent * ratio**t)
+    return math.ldexp(math.floor(mantissa * 2.0**24 + 1.25), power - 24)
+
+
 def grid_of(*deviations: float) -> float:
     """The power of two of which the smallest deviation has from 2^40 to 2^41 steps."""
     return math.ldexp(1.0, math.frexp(min(deviations))[1] - 1 - BITS)
@@ -59,17 +69,22 @@ def steps_of(deviation: float, grid: float) -> int:
 def noised(values: Array, own: Sequence[float], floor: float, pair: float, t: int, pairs: PairNoise) -> Array:
     """(learners, n) values with their own noise, of deviations `own` ≥ `floor`, and that of their pairs."""
     grid = grid_of(floor, pair)
-    if max(own) > WIDEST * grid * 2.0**BITS:
-        raise NotProvable(
-            f"a learner's own noise of deviation {max(own):.3g} beside an agreed {floor:.3g}: expected at most "
-            f"{WIDEST:g} times the smallest; give budgets or weights that are nearer to each other."
-        )
+    check_widest(max(own), floor, pair)
     rows: Steps = np.rint(values / grid).clip(-CLAMP, CLAMP).astype(np.int64)
     table: Any = import_once("gossamer.privacy.table")
     for row, deviation in zip(rows, own, strict=True):
         table.own_gaussian(row, steps_of(deviation, grid))
     pairs.add(t, steps_of(pair, grid), rows)
     return np.asarray(rows * grid)
+
+
+def check_widest(own: float, floor: float, pair: float) -> None:
+    """Refuse own noise that is so much larger than the agreed one that both do not fit a grid."""
+    if own > WIDEST * grid_of(floor, pair) * 2.0**BITS:
+        raise NotProvable(
+            f"a learner's own noise of deviation {own:.3g} beside an agreed {floor:.3g} and {pair:.3g} of a pair: "
+            f"expected at most {WIDEST:g} times the smallest; give budgets or weights that are nearer to each other."
+        )
 
 
 def stream_of(key: bytes, t: int) -> Any:
