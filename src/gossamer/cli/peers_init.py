@@ -188,9 +188,9 @@ def _agreed(spec: Spec, plan: Plan) -> SecretsPlan | None:
     shared = written.terms(setting)[0].shared  # for what parties will read
     assert shared is not None
     return SecretsPlan(
-        share=float(f"{shared.pair / shared.floor:.12g}"), floor=shared.floor, exponent=found.exponent, releases=releases,
-        graph=wanted.secrets if _pairs(spec, learners) is None else OWN_PAIRS, colluders=shared.secrets.colluders,
-        band=mechanism.band, keys=dict.fromkeys(map(str, range(learners)), ""),
+        share=float(f"{shared.pair / shared.floor:.12g}"), floor=shared.floor, exponent=found.exponent,
+        releases=releases, graph=wanted.secrets if _pairs(spec, learners) is None else OWN_PAIRS,
+        colluders=shared.secrets.colluders, band=mechanism.band, keys=dict.fromkeys(map(str, range(learners)), ""),
     )  # fmt: skip
 
 

@@ -18,8 +18,9 @@ no two journals ever draw with one key. Therefore a key lives in the journal, an
 2. From then on the secret is where the journal is. Who loses the journal has lost the secret, and cannot start again.
 3. Keys follow from the secret and the run's name, so another run, or the same one with other settings, has others.
 
-A journal may be given another secret only while nothing was sent from it. What this does not stop is the owner who
-copies the folder before the first start, or the journal later: docs/peers.md says why not to.
+A journal may be given another secret only while nothing was sent from it: later its settings stay, of which the key's
+fingerprint is one. What this does not stop is the owner who copies the folder before the first start, or the journal
+later: docs/peers.md says why not to.
 """
 
 from __future__ import annotations
@@ -111,14 +112,8 @@ def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
     secret = brought if brought is not None else X25519PrivateKey.from_private_bytes(kept or b"")
     check_own_secret(plan, secret, place if brought is not None else journal.path)
     if brought is not None:
-        raw = brought.private_bytes_raw()
-        if kept is not None and kept != raw and not journal.unused:
-            raise GossamerError(
-                f"{place} is another secret than that of {journal.path}, with which this party has sent already: take "
-                "the file away."
-            )
-        if kept != raw:
-            journal.keep_secret(raw)
+        if brought.private_bytes_raw() != kept:
+            journal.keep_secret(brought.private_bytes_raw())
         _remove(place)
     return secret
 
@@ -148,12 +143,17 @@ def _read_secret(place: Path) -> X25519PrivateKey | None:
 
 def _remove(place: Path) -> None:
     """Remove a file, and wait until the disk has done so."""
-    place.unlink()
-    folder = os.open(place.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        place.unlink()
+        folder = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise GossamerError(
+            f"{place} cannot be removed ({error.strerror}): let its owner write to its folder."
+        ) from None
 
 
 def agree_on_keys(plan: Plan, secret: X25519PrivateKey, partners: Mapping[int, X25519PublicKey]) -> dict[int, bytes]:
