@@ -261,6 +261,7 @@ def test_a_journal_takes_another_secret_only_while_nothing_was_sent(run):
     assert not (where / "secret.pem").exists()
     assert learner.journal.unused
     learner = LearnerProcess(read_config(where), connect=hub_of())
+    learner._party()
     learner.journal.mark_used()
     learner.journal.close()
     again = X25519PrivateKey.generate()
