@@ -60,6 +60,27 @@ class Noise(NamedTuple):
     pairs: PairLaw | None = None  # at the source: what cancels
 
 
+class Draws:
+    """Seeded noise of a run's law, round by round, for a rehearsal; none where there is none."""
+
+    def __init__(self, noise: Noise | None, learners: int, columns: int) -> None:
+        self._noise, self._shape, self._rng = noise, (learners, columns), np.random.default_rng(0)
+        self._past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
+
+    def __call__(self, t: int) -> Array:
+        """(learners, columns), what is added to gradients, or to a message, in round t."""
+        noise = self._noise
+        if noise is None:
+            return np.zeros(self._shape)
+        value: Array = noise.law.seeded(self._rng, self._shape) * noise.scales[t][:, None]
+        if noise.pairs is not None:
+            value += noise.pairs.mixing @ noise.law.seeded(self._rng, self._shape) * noise.pairs.scale(t)
+        for f, old in zip(noise.factor[1:], self._past, strict=False):
+            value -= f * old
+        self._past.appendleft(value)
+        return value
+
+
 class Rehearsed(NamedTuple):
     """What a method does with λ0 = 1."""
 
@@ -164,22 +185,14 @@ def rehearsed(
 
     Gradients are used from round `learns` on.
     """
-    rng, shape, mean = np.random.default_rng(0), (network.m, 1 + COLUMNS), consensus_weights(algorithm, network)
+    shape, mean = (network.m, 1 + COLUMNS), consensus_weights(algorithm, network)
     running, moved, jumped = np.zeros(shape), 1e-300, 1e-300
-    past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
+    draws = Draws(noise, network.m, COLUMNS)
 
     def drawn(t: int) -> Array:
-        value = np.zeros(shape)
-        if noise is not None:
-            value[:, 1:] = noise.law.seeded(rng, (network.m, COLUMNS)) * noise.scales[t][:, None]
-            if noise.pairs is not None:
-                drawn = noise.law.seeded(rng, (network.m, COLUMNS)) * noise.pairs.scale(t)
-                value[:, 1:] += noise.pairs.mixing @ drawn
-            value -= sum((f * old for f, old in zip(noise.factor[1:], past, strict=False)), np.zeros(shape))
-            past.appendleft(value)
-        return value
+        return np.column_stack([np.zeros(network.m), draws(t)])
 
-    def gradient(t: int) -> Array:
+    def gradient(t: int, point: Array) -> Array:
         nonlocal running
         grad = np.zeros(shape)
         if t < learns or (noise is not None and not noise.releases.includes(t)):

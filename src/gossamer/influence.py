@@ -61,7 +61,7 @@ def influence_of(algorithm: Algorithm[Any], network: Network, rounds: Sequence[i
     m, starts = network.m, {t: k * network.m for k, t in enumerate(dict.fromkeys(rounds))}
     width = m * len(starts)
 
-    def gradient(t: int) -> Array:
+    def gradient(t: int, point: Array) -> Array:
         grad = np.zeros((m, width))
         if t in starts:
             grad[:, starts[t] : starts[t] + m] = np.eye(m)

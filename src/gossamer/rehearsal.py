@@ -17,20 +17,20 @@ def states_of(
     algorithm: Algorithm[Any],
     network: Network,
     width: int,
-    gradient: Callable[[int], Array],
+    gradient: Callable[[int, Array], Array],
     noise: Callable[[int], Array] | None = None,
 ) -> Iterator[Any]:
     """The states of rounds 0, 1, … of all learners, from θ = 0 on; `width` coordinates side by side are as many runs.
 
-    gradient(t) is (m, width), the gradients of round t. noise(t), of the same shape, is drawn for every private message
-    and added to it.
+    gradient(t, point) is (m, width), the gradients of round t, at the point where the method takes them. noise(t), of
+    the same shape, is drawn for every private message and added to it.
     """
     rows = network.rows(mixes=algorithm.mixes)
     links: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
     state = algorithm.init(rows, np.zeros((network.m, width)))
     for t in count():
         yield state
-        grad, got = gradient(t), {}
+        grad, got = gradient(t, algorithm.point(state)), {}
         for channel, out in algorithm.emit(state, grad, rows, t).items():
             sent = out.value if noise is None or not out.private else out.value + noise(t)
             got[channel] = links[out.over] @ sent

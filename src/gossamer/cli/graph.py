@@ -86,6 +86,6 @@ def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Pa
     if plot is not None:
         worst = int(left.argmax())
         some = secrets.worst_colluders(m, share, worst)
-        title = f"Pair secrets {graph}, {len(edges)} pairs, learners {some} collude" if some else f"Secrets {graph}"
-        save_picture(draw_secrets(edges, m, worst, some, title), plot)
+        who = f", learners {', '.join(map(str, some))} collude" if some else ""
+        save_picture(draw_secrets(edges, m, worst, some, f"Pair secrets: {graph}, {len(edges)} pairs{who}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)

@@ -23,12 +23,13 @@ from gossamer.spec import Spec
 
 
 class Kind(NamedTuple):
-    """A kind of noise: its law, where it goes, of which records gradients are, and whether it is correlated."""
+    """A kind of noise: its law, where it goes, of which records gradients are, if it is correlated, if it cancels."""
 
     law: str
     where: str
     gradient: str | None = None
     band: int | None = None
+    secrets: str | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -39,6 +40,7 @@ KINDS: dict[str, Kind] = {
     "Gaussian at the source, correlated": Kind("gaussian", "source", "latest", 64),
     "Laplace at the source, history": Kind("laplace", "source", "history"),
     "Gaussian at the source, history": Kind("gaussian", "source", "history"),
+    "Gaussian at the source, secrets": Kind("gaussian", "source", "history", None, "complete"),
 }
 SCORES: dict[str, Callable[[Result], float]] = {
     "accuracy": most("accuracy"),

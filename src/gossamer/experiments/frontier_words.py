@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.frontier import KINDS, budget_of, curve, ours_beside
-from gossamer.experiments.pages import Page, paired, problem_of, rounded, say_data, score_of
+from gossamer.experiments.pages import Page, paired, problem_of, rounded, say_against, say_data, score_of
 from gossamer.experiments.study import Entry, Studied
 from gossamer.privacy.laws import law_named
 from gossamer.spec.description import DELTA
@@ -22,10 +22,11 @@ FIGURES = {
 def tell_frontier(studied: Studied) -> Page:
     about = (
         f"{_run_on(studied)}. Mean {score_of(studied)} at the end over {studied.effort.seeds} seeds, by method and "
-        f"kind of noise. {_tuned(studied)} With noise on messages gradients are over all records so far; at the "
-        "source as the kind of noise says: 'latest' is the newest round's records, 'correlated' the same with noise "
-        "that is correlated over 64 releases, 'history' all records so far. A method with its own term noised is shown "
-        "for noise on messages only: at the source both forms are one run."
+        f"kind of noise. ε holds {say_against(studied)}. {_tuned(studied)} With noise on messages gradients are over "
+        "all records so far; at the source as the kind of noise says: 'latest' is the newest round's records, "
+        "'correlated' the same with noise that is correlated over 64 releases, 'history' all records so far, 'secrets' "
+        "the same with noise that learners share pair by pair, and that cancels. A method with its own term noised is "
+        "shown for noise on messages only: at the source both forms are one run."
     )
     rows = list_rows(studied)
     return Page("What privacy costs", about, rows, list_findings(studied), list_numbers(studied), _draw(studied))

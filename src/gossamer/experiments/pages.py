@@ -16,6 +16,8 @@ from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
 from gossamer.experiments.tasks import Result, data_of, gradient_of
 from gossamer.files import replace_file
+from gossamer.privacy import Secrets
+from gossamer.privacy.secrets import AGAINST_ALL
 from gossamer.run_record import plain
 from gossamer.spec import Spec
 from gossamer.version import __version__
@@ -68,6 +70,15 @@ def problem_of(studied: Studied) -> dict[str, Any]:
         "draw": data.draw or "random", "graph": spec.network.graph, "l2": spec.model.l2, "clip": spec.model.clip,
         "csv": csv,
     }  # fmt: skip
+
+
+def say_against(studied: Studied) -> str:
+    """Against whom ε holds in a study, by kind of noise where they differ."""
+    with_secrets = {entry.case.secrets is not None for entry in studied.entries}
+    alone = Secrets().against
+    if with_secrets == {True}:
+        return alone
+    return AGAINST_ALL + (f" (with pair secrets {alone})" if True in with_secrets else "")
 
 
 def say_data(spec: Spec) -> str:

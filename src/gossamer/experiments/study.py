@@ -69,6 +69,7 @@ class Case:
     where: str = "messages"
     gradient: str | None = None  # None: as a run with such noise has it
     band: int | None = None  # over how many releases noise is correlated
+    secrets: str | None = None  # the graph of pair secrets, with which noise cancels; nobody colludes
     by: str = ""
 
     @property
@@ -166,6 +167,7 @@ class Study:
             "where": case.where,
             "gradient": case.gradient or self.problem.algorithm.gradient,
             "band": case.band,
+            "secrets": case.secrets,
             "steps": self.effort.steps,
             "seed": seed,
         }

@@ -19,6 +19,7 @@ from gossamer.experiments.pages import (
     paired,
     problem_of,
     rounded,
+    say_against,
     say_data,
     say_who_diverged,
     score_of,
@@ -46,7 +47,7 @@ def tell_comparison(studied: Studied) -> Page:
     how = (
         f"{run_on if studied.problem.data.csv else run_on[0].upper() + run_on[1:]}. "
         f"Every learner's ε over the whole run is {write_epsilon(studied.epsilon)}, "
-        f"by each method's own recursion{published}. {_tuned(studied)} "
+        f"by each method's own recursion{published}, {say_against(studied)}. {_tuned(studied)} "
         "'best' has the least tracking error there, which is also what methods are ranked by; 'edge', where there is "
         "one, is the largest λ0 that works where the next one fails. Means, and in brackets 90 % of the seeds. 'Less "
         "Algorithm 1': the difference in tracking error, seed by seed, with its 95 % interval (t); each interval is "

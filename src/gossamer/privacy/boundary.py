@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
-from gossamer.privacy.pairs import PairNoise, check_widest, faded, grid_of, noised
+from gossamer.privacy.pairs import Grid, PairNoise
 from gossamer.privacy.releases import spans
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
@@ -94,9 +95,8 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
-        for each in (ledger.terms for ledger in ledgers):
-            if each.shared is not None:
-                check_widest(each.initial * each.shared.weight, each.shared.floor, each.shared.pair)
+        if pairs is not None:
+            _ = self._grid  # which refuses what does not go on one
         self._factor = np.asarray(ledgers[0].terms.factor)
         self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
@@ -196,22 +196,27 @@ class PrivateBoundary:
 
     def _hidden(self, t: int, value: Any, pairs: PairNoise) -> Array:
         """Values with noise of which a part cancels: times their weights, on the grid that everybody has."""
-        kind, terms = kind_of(value), [ledger.terms for ledger in self.ledgers]
-        shared = [each.shared for each in terms if each.shared is not None]
-        fades = faded(t, terms[0].exponent, terms[0].ratio)
-        weights = np.array([[each.weight] for each in shared])
-        floor, pair = shared[0].floor * fades, shared[0].pair * fades
+        kind, terms = kind_of(value), self.ledgers[0].terms
+        grid, weights = self._grid
+        step = grid.step(terms.scale(t) / terms.initial)
         exact: Any = kind.to_numpy(kind.widen(value)) * weights
-        largest = float(np.abs(exact).max(initial=0.0))
+        largest, most = float(np.abs(exact).max(initial=0.0)), MOST_STEPS * step
         if not math.isfinite(largest):
             check_on_grid(largest)
-        most = MOST_STEPS * grid_of(floor, pair)
         if largest > most:
             self.clamped += int((np.abs(exact) > most).sum())
             exact = exact.clip(-most, most)
-        own = np.maximum(self._scale(t) * weights, floor).ravel()  # `floor` is rounded up
-        hidden: Array = kind.narrow(kind.make(noised(exact, own.tolist(), floor, pair, t, pairs) / weights))
+        hidden: Array = kind.narrow(kind.make(grid.release(exact, step, t, pairs) * step / weights))
         return hidden
+
+    @cached_property
+    def _grid(self) -> tuple[Grid, Array]:
+        """The grid of noise that cancels, and the learners' weights as a column."""
+        pairs = [(ledger.terms.initial, ledger.terms.shared) for ledger in self.ledgers]
+        known = [(initial, shared) for initial, shared in pairs if shared is not None]
+        own = [initial * shared.weight for initial, shared in known]
+        weights = np.array([[shared.weight] for _, shared in known])
+        return Grid.of(own, known[0][1].floor, known[0][1].pair), weights
 
     def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
         if self._pairs is not None:

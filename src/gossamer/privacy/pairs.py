@@ -1,17 +1,13 @@
 """The noise of pair secrets, drawn: both ends of a pair get the same whole numbers, and one of them takes them away.
 
-**The grid.** Everybody's releases of a round lie on one grid, 2^e with the largest e for which every deviation of the
-round, the learners' agreed σ_t and the pairs' τ_t, has at least 2^40 steps. A learner's release is the whole number
+**The grid.** Everybody's releases of a round are whole numbers of one grid: 2^−40 of the smallest deviation of the
+round, the learners' agreed σ_t or the pairs' τ_t. A learner releases
 
-    k_i = round(g_i/2^e) + η_i + Σ_{j>i} v_ij − Σ_{j<i} v_ji
+    k_i = round(g_i/grid) + η_i + Σ_{j>i} v_ij − Σ_{j<i} v_ji
 
-with discrete Gaussians η_i and v_ij, and goes on as k_i 2^e, which float64 holds exactly while k_i is below 2^53. So
-the sum over learners has no trace of any v left, not even a rounded one. Deviations are rounded up to whole steps: no
-noise is smaller than what is booked. See gossamer.privacy.secrets for what it is worth.
-
-Both ends must come to the same deviation, or nothing cancels. Where noise falls with time it is a power, which two
-machines may round to neighbouring numbers; so it is rounded up to 24 bits (`faded`), a quarter of a step away from
-whole ones, where two such numbers meet the same step but for one round in 10^8.
+with discrete Gaussians η_i and v_ij. In the sum over learners no v is left, not even a rounded one: whole numbers
+cancel. All deviations fall alike with time, so in steps of the grid they are the same in every round; they are rounded
+up, and no noise is smaller than what is booked. See gossamer.privacy.secrets for what it is worth.
 
 **The streams.** v_ij of round t comes from the cipher stream with the pair's key and the nonce t. A run's keys serve
 that run alone and rounds are released once, so no number is used in two releases. Whoever has not the key cannot tell
@@ -26,7 +22,7 @@ import hmac
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +32,8 @@ from gossamer.lazy import import_once
 from gossamer.types import Array
 
 BITS = 40  # every deviation has at least 2^BITS steps of the grid
-WIDEST = 2.0**8  # the largest own noise, in units of the smallest deviation
-CLAMP = 2.0**51  # steps that a value may be away from 0: a weight in front of it then rounds by a quarter of a step
-COARSE = 8  # deviations are multiples of so many steps, as their sampler asks for
+WIDEST = 2.0**9  # the largest deviation, in units of the smallest
+CLAMP = 2.0**50  # steps that a value may be away from 0: weighing and dividing it rounds by a quarter of a step at most
 
 Steps = NDArray[np.int64]
 
@@ -50,41 +45,40 @@ class PairNoise(Protocol):
         """Add to every learner's row, in steps of the grid, what its pairs add in round t."""
 
 
-def faded(t: int, exponent: float, ratio: float) -> float:
-    """How much of the first round's noise is left in round t: up to 2^-22 more, and the same on every machine."""
-    mantissa, power = math.frexp((t + 1.0) ** -exponent * ratio**t)
-    return math.ldexp(math.floor(mantissa * 2.0**24 + 1.25), power - 24)
+class Grid(NamedTuple):
+    """The deviations of a block of learners in steps of the grid that all learners of a run have."""
+
+    unit: float  # the deviation, in round 0, of which a step is 2^−40
+    own: tuple[int, ...]
+    pair: int
+
+    @classmethod
+    def of(cls, own: Sequence[float], floor: float, pair: float) -> Grid:
+        """For the learners' own deviations in round 0, beside the agreed one and the pairs'."""
+        unit = min(floor, pair)
+        if max(*own, floor, pair) > WIDEST * unit:
+            raise NotProvable(
+                f"noise of deviations from {unit:.3g} to {max(*own, pair):.3g} has to go on one grid: expected at most "
+                f"{WIDEST:g} times the smallest; give budgets or weights that are nearer to each other."
+            )
+        return cls(unit, tuple(_steps(one, unit) for one in own), _steps(pair, unit))
+
+    def step(self, fades: float) -> float:
+        """One step, in a round in which noise is `fades` times what it is in round 0."""
+        return self.unit * fades * 2.0**-BITS
+
+    def release(self, values: Array, step: float, t: int, pairs: PairNoise) -> Steps:
+        """(learners, n) values, none beyond CLAMP steps, with their own noise and that of their pairs: whole steps."""
+        rows: Steps = np.rint(values / step).astype(np.int64)
+        table: Any = import_once("gossamer.privacy.table")
+        for row, deviation in zip(rows, self.own, strict=True):
+            table.own_gaussian(row, deviation)
+        pairs.add(t, self.pair, rows)
+        return rows
 
 
-def grid_of(*deviations: float) -> float:
-    """The power of two of which the smallest deviation has from 2^40 to 2^41 steps."""
-    return math.ldexp(1.0, math.frexp(min(deviations))[1] - 1 - BITS)
-
-
-def steps_of(deviation: float, grid: float) -> int:
-    """A deviation in steps of a grid, rounded up."""
-    return COARSE * math.ceil(deviation / grid / COARSE)
-
-
-def noised(values: Array, own: Sequence[float], floor: float, pair: float, t: int, pairs: PairNoise) -> Array:
-    """(learners, n) values with their own noise, of deviations `own` ≥ `floor`, and that of their pairs."""
-    grid = grid_of(floor, pair)
-    check_widest(max(own), floor, pair)
-    rows: Steps = np.rint(values / grid).clip(-CLAMP, CLAMP).astype(np.int64)
-    table: Any = import_once("gossamer.privacy.table")
-    for row, deviation in zip(rows, own, strict=True):
-        table.own_gaussian(row, steps_of(deviation, grid))
-    pairs.add(t, steps_of(pair, grid), rows)
-    return np.asarray(rows * grid)
-
-
-def check_widest(own: float, floor: float, pair: float) -> None:
-    """Refuse own noise that is so much larger than the agreed one that both do not fit a grid."""
-    if own > WIDEST * grid_of(floor, pair) * 2.0**BITS:
-        raise NotProvable(
-            f"a learner's own noise of deviation {own:.3g} beside an agreed {floor:.3g} and {pair:.3g} of a pair: "
-            f"expected at most {WIDEST:g} times the smallest; give budgets or weights that are nearer to each other."
-        )
+def _steps(deviation: float, unit: float) -> int:
+    return math.ceil(deviation / unit * 2.0**BITS)
 
 
 def stream_of(key: bytes, t: int) -> Any:

@@ -24,8 +24,9 @@ of a + B b = d e_i is totally unimodular, so there are whole a, b that satisfy i
 down (Hoffman & Kruskal, "Integral boundary points of convex polyhedra", 1956): each of the h + |E| noises of a
 coordinate is shifted by less than one step more. By Minkowski's inequality the root of the cost grows by less than
 √(h + |E|) steps of the grid, where one step is at most 2⁻⁴⁰ of every deviation; weighing g and putting it on the grid
-moves it by 1.5 steps more. Both are within the charge of gossamer.privacy.laws, two steps for every noised number, when
-all h + |E| noises of a coordinate are counted as numbers. No law of a sum of discrete Gaussians is needed. ∎
+moves it by 1.5 steps more, as no value is beyond 2^50 steps. Both are within the charge of gossamer.privacy.laws, two
+steps for every noised number, when all h + |E| noises of a coordinate are counted as numbers. No law of a sum of
+discrete Gaussians is needed. ∎
 
 A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
 larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it is enough that σ_j ≥ σ for all others. With

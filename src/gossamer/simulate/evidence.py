@@ -11,21 +11,22 @@ apart into columns, one for each:
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer.algorithms import Algorithm
 from gossamer.arrays import dense
-from gossamer.automatic import LONGEST, noise_of, pace_of
+from gossamer.automatic import LONGEST, Draws, noise_of, pace_of
 from gossamer.errors import GossamerError
 from gossamer.models import Gradient, LinearModel, Model, Objective
 from gossamer.models.standard import seen_by_all
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism, simulated
+from gossamer.rehearsal import consensus_weights, states_of
 from gossamer.report.verdict import RELAXED, Facts, ended_badly
 from gossamer.run_record import Record
 from gossamer.schedules import decay
@@ -129,39 +130,29 @@ def _rehearsal(record: Record, ran: Ran, objective: Objective) -> Played:
     spread, pull, aim = _directions(objective, record.optimum)
     n, draws = len(spread), max(1, DRAWS // len(spread))
     pulls, aims = np.concatenate([[0.0], *[pull] * (1 + draws)]), np.concatenate([[0.0], aim, np.zeros(n * draws)])
-    rows, rng = network.rows(mixes=algorithm.mixes), np.random.default_rng(0)
     learns, momentum = pace_of(ran.model, ran.network, noise, record.config.get("planned") or record.t)
-    own = weights_of(ran.stream)
-    running = np.zeros((network.m, len(pulls)))
-    weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
-    share = network.perron if "R" in algorithm.mixes else np.ones(network.m)
-    state, moved = algorithm.init(rows, np.zeros((network.m, len(pulls)))), 0.0
-    past: deque[Array] = deque(maxlen=0 if noise is None else len(noise.factor) - 1)
+    own, share, shape = weights_of(ran.stream), consensus_weights(algorithm, network), (network.m, len(pulls))
+    running, moved, drawn = np.zeros(shape), 0.0, Draws(noise, network.m, n * draws)
 
-    def drawn(t: int) -> Array:
-        value = np.zeros((network.m, len(pulls)))
-        value[:, 1 + n :] = noise.law.seeded(rng, (network.m, n * draws)) * noise.scales[t][:, None]
-        for f, old in zip(noise.factor[1:], past, strict=False):
-            value -= f * old
-        past.appendleft(value)
-        return value
+    def noised_columns(t: int) -> Array:
+        return np.column_stack([np.zeros((network.m, 1 + n)), drawn(t)])
 
-    lags, steps = list[Array](), min(record.t, LONGEST)
-    for t in range(steps):
-        grad = np.zeros((network.m, len(pulls)))
-        if t >= learns and (noise is None or noise.releases.includes(t)):
-            grad = pulls * (algorithm.point(state) - aims)
-            grad[:, 0] = 1.0
-            grad += drawn(t) if noise is not None and noise.at_source else 0.0
-            running = momentum * running + (1 - momentum) * grad
-            grad = running * (1.0 if own is None else own[:, None])
-        got = {}
-        for channel, out in algorithm.emit(state, grad, rows, t).items():
-            noisy = out.private and noise is not None and not noise.at_source
-            got[channel] = weights[out.over] @ (out.value + drawn(t) if noisy else out.value)
-        before, state = state.theta[:, 0], algorithm.step(state, got, grad, rows, t)
-        moved = max(moved, abs(float(share @ (state.theta[:, 0] - before)) / share.sum()))
-        if t in (3 * steps // 4, steps - 1):
+    def gradient(t: int, point: Array) -> Array:
+        nonlocal running
+        if t < learns or (noise is not None and not noise.releases.includes(t)):
+            return np.zeros(shape)
+        grad: Array = pulls * (point - aims)
+        grad[:, 0] = 1.0
+        grad += noised_columns(t) if noise is not None and noise.at_source else 0.0
+        running = momentum * running + (1 - momentum) * grad
+        return running * (1.0 if own is None else own[:, None])
+
+    sent = None if noise is None or noise.at_source else noised_columns
+    lags, steps, before = list[Array](), min(record.t, LONGEST), np.zeros(network.m)
+    played = states_of(algorithm, network, len(pulls), gradient, sent)
+    for t, state in enumerate(islice(played, 1 + steps)):
+        moved, before = max(moved, abs(float(share @ (state.theta[:, 0] - before)))), state.theta[:, 0]
+        if t in (3 * steps // 4 + 1, steps):
             lags.append(_squares(state.theta[:, 1 : 1 + n] - aim))
     noised = _squares(state.theta[:, 1 + n :]).reshape(draws, n).mean(axis=0)
     falling = 1 - float(pull @ lags[-1]) / max(float(pull @ lags[0]), 1e-300)
