@@ -222,3 +222,19 @@ def test_values_far_away_are_clamped_and_said():
     assert pair_room.CLAMP * grid.step(1.0) == 2.0**10
     run = mushrooms(budget(1e6, releases=gs.every(1, after=20)), steps=30)
     assert any("clamped" in note for note in run.notes)
+
+
+def test_many_learners_release_rarely():
+    """Noise of a hundred learners' pairs needs time to mix: releases lie apart, and pairs add more."""
+
+    def terms(m, **given):
+        spec = Spec.of(dataset="mushrooms", draw="once", steps=1200, learners=m, epsilon="0.3", step="auto", **given)
+        return Task(spec).terms(1200)[0]
+
+    assert terms(10, secrets="complete").releases.step == 1
+    many = terms(100, secrets="complete")
+    assert many.releases.step >= 4
+    assert many.releases.after < terms(100).releases.after
+    assert 1 / many.shared.seen > 4  # times less noise; every round it would be 3
+    given = terms(100, secrets="complete", releases="1,900,1182")
+    assert (given.releases.step, given.releases.after) == (1, 900)  # what somebody says is kept

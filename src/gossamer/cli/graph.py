@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import typer
@@ -13,7 +14,7 @@ from gossamer.cli.output import check_picture
 from gossamer.errors import GossamerError
 from gossamer.networks import Network, read_network
 from gossamer.privacy import Secrets
-from gossamer.privacy.mechanisms import MIXED
+from gossamer.privacy.plan import MIXED
 from gossamer.report import draw_network, draw_secrets, save_picture
 from gossamer.setting import quiet_rounds
 from gossamer.spec.build import secrets_named
@@ -72,7 +73,7 @@ RELEASES = 400  # for which the rule's share is shown: it hardly depends on how 
 def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> None:
     """What a secrets graph is worth: how much of its noise a learner can do without, and against whom."""
     m = network.m
-    share = secrets.share_for(m, RELEASES, quiet_rounds(network) / MIXED)
+    share = secrets.share_for(m, RELEASES, 1 / math.expm1(MIXED / quiet_rounds(network)))
     left, edges = secrets.left(m, share), secrets.edges(m)
     graph = secrets.graph if isinstance(secrets.graph, str) else "of its own"
     console.print(f"Pair secrets {escape(graph)}: {m} learners, {len(edges)} pairs; τ = {share:g} σ by rule.")

@@ -29,7 +29,7 @@ from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_f
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
 from gossamer.privacy.pairs import DealtPairs, PairNoise
-from gossamer.privacy.plan import planned, usual_exponent, with_head
+from gossamer.privacy.plan import planned, spaced, unmixed, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
 from gossamer.privacy.secrets import AGAINST_ALL, Secrets, Shared, seen_of
@@ -43,7 +43,6 @@ MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
 MOST_BAND = 4096  # releases that noise is correlated over: as many gradients are kept
 HUGE, SMALL = 1e60, 1e-250  # scales
-MIXED = 6  # Setting.quiet, 3/gap rounds, is so many times the 1/(2 gap) that a release's variance takes to mix
 
 
 class Setting(NamedTuple):
@@ -271,10 +270,13 @@ class Mechanism(ABC):
     def _together(self, units: list[Terms], setting: Setting) -> list[Terms]:
         """Terms with one schedule for all, since noise cancels among those who release, and with the pairs' share."""
         assert self.secrets is not None
-        soonest = min((unit.releases for unit in units), key=lambda releases: releases.after)
-        count = soonest.count(setting.planned or setting.steps)
-        share = self.secrets.share_for(setting.parties, count, setting.quiet / MIXED)
-        return [replace(u, releases=soonest, shared=self._shared(setting, i, share)) for i, u in enumerate(units)]
+        first = min(range(len(units)), key=lambda i: units[i].releases.after)
+        releases, meant = units[first].releases, setting._replace(steps=setting.planned or setting.steps)
+        if self.releases is None:
+            releases = spaced(units[first], meant, self._horizon(meant), self._shift(units[first], meant, first))
+        count = len(releases.learning(meant.steps))
+        share = self.secrets.share_for(setting.parties, count, unmixed(meant, releases.step))
+        return [replace(u, releases=releases, shared=self._shared(setting, i, share)) for i, u in enumerate(units)]
 
     def _shared(self, setting: Setting, i: int, share: float) -> Shared | None:
         """What learner i's pairs do for it, in units of its own noise, if that is everybody's."""

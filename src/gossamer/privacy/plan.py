@@ -20,6 +20,12 @@ releases thin out.
 **How often.** Gaussian noise at the end does not depend on how many releases share τ, and Laplace noise grows with
 the root of their number: the former releases in every round, the latter in about `LAPLACE_RELEASES`.
 
+**Pair secrets.** Noise that cancels in the mean of all models does not in a learner's own until it has mixed, which
+takes Q = 1/(2 gap) rounds. With a release in every k-th round, what is left of all before when the next gradient is
+taken is 1/(e^(k/Q) − 1) of one release's: k rounds apart, pairs may add far more noise. But the movement has to be
+covered with fewer steps that do not overshoot. Of the starts above and k = 1, 2, 4, … those with the largest movement
+are taken, where noise in a learner's own model moves a margin by MARGIN; unless the usual ones have nearly as much.
+
 **Standardised numbers.** Where a model looks at moments first (gossamer.models.standard), releases start at ½, when all
 learners have read half of what they will read, or all of it; before them go a tenth as many releases of moments, and a
 pause as long as the graph takes to mix.
@@ -48,6 +54,9 @@ LAPLACE_RELEASES = 24
 HEAD = 0.1  # releases of moments for each of a gradient, where numbers are standardised
 STARTS = (0.75, 0.5, 0.25)  # of the run, the latest that will do
 MARGIN = 1.5  # deviation of the noise in a record's margin
+SPACINGS = (1, 2, 4, 8, 16)  # rounds from release to release, with pair secrets
+WORTH = 1.25
+MIXED = 6  # Setting.quiet, 3/gap rounds, is so many times the Q = 1/(2 gap) that a release's variance takes to mix
 
 
 def usual_exponent(law: Law, v: float, horizon: float) -> float:
@@ -97,18 +106,63 @@ def _with_start(terms: Terms, after: int, end: float, steps: int) -> Terms:
     return replace(terms, releases=Releases(max(1, room // LAPLACE_RELEASES), after, until=end))
 
 
+def spaced(terms: Terms, setting: Setting, horizon: float, shift: float | None) -> Releases:
+    """With pair secrets: when to release, where the usual rule says terms.releases."""
+    usual = terms.releases
+    if usual.ratio > 1 or terms.window == 1 or (shift is not None and shift <= 0):
+        return usual
+    fixed = setting.prepares or math.isinf(horizon)  # when to start
+    starts = {usual.after} | (set() if fixed else {int(start * setting.steps) for start in STARTS})
+    options = [_every(usual, k, after, setting.steps) for after in starts if after < usual.until for k in SPACINGS]
+    reached = {one: _reached(replace(terms, releases=one), setting, shift) for one in [usual, *options]}
+    best = max(reached, key=lambda one: reached[one])
+    return best if reached[best] > WORTH * reached[usual] else usual
+
+
+def _every(usual: Releases, k: int, after: int, steps: int) -> Releases:
+    """A release in every k-th round, with a head in proportion."""
+    changed = replace(usual, step=k, after=after)
+    return replace(changed, head=max(1, round(HEAD * len(changed.learning(steps))))) if usual.head else changed
+
+
+def unmixed(setting: Setting, rounds: int) -> float:
+    """How much of the variance of one release is left, of all before, when the next comes so many rounds later."""
+    return 1 / math.expm1(MIXED * rounds / max(setting.quiet, 1))
+
+
+def _reached(terms: Terms, setting: Setting, shift: float | None) -> float:
+    """The movement with these releases: what noise in a learner's own model allows, or what steps can cover."""
+    shared, count = terms.shared, len(terms.releases.learning(setting.steps))
+    if shared is None or not count or not setting.curvature > 0:
+        return 0.0
+    m, left_over = shared.learners, unmixed(setting, terms.releases.step)
+    share = shared.secrets.share_for(m, count, left_over)
+    shared = shared._replace(seen=math.sqrt(max(shared.secrets.left(m, share))))
+    in_mean, longest = _noise_and_longest(replace(terms, shared=shared), setting, shift)
+    partners = 2 * len(shared.edges) / m
+    own = in_mean * math.sqrt(1 + m * left_over * (1 + partners * share**2) / count)
+    wanted = MARGIN / (own * setting.margin) if own > 0 else math.inf
+    return min(wanted, LONGEST_STEP / (setting.curvature * longest))
+
+
 def _has_room(terms: Terms, setting: Setting, shift: float | None) -> bool:
     """Whether the releases cover, with steps that do not overshoot, the movement at which noise moves margins by 1."""
+    if shift is not None and shift <= 0:  # the budget will be refused
+        return False
+    noise, longest = _noise_and_longest(terms, setting, shift)
+    wanted = MARGIN / (noise * setting.margin)
+    return bool(wanted * longest <= LONGEST_STEP / setting.curvature)
+
+
+def _noise_and_longest(terms: Terms, setting: Setting, shift: float | None) -> tuple[float, float]:
+    """For a movement of 1: the deviation of noise in the mean of all models, and the longest of the steps."""
     from gossamer.privacy.accountant import total
 
     law, t = terms.law, terms.releases.learning(setting.steps)
     scale = terms.initial
-    if shift is not None and shift <= 0:  # the budget will be refused
-        return False
-    if shift is not None:
+    if shift is not None and shift > 0:
         scale = terms.initial * law.one_shift(total(terms, setting.steps, law.squared)) / shift
     steps = (t + 1.0) ** -(setting.step_exponent or 0.0)
     shares = steps / steps.sum()
     noise = scale * np.sqrt(law.variance * (shares**2 * (t + 1.0) ** (-2 * terms.exponent)).sum() / setting.parties)
-    wanted = MARGIN / (noise * setting.margin)
-    return bool(wanted * shares[0] <= LONGEST_STEP / setting.curvature)
+    return float(noise), float(shares[0])

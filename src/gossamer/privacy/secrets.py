@@ -39,9 +39,9 @@ same ε there is about √h times less noise in the mean of all models than with
 is 1: what σ alone hides, which is shown beside every ε.
 
 **How much noise pairs add.** At the same ε noise has a variance in proportion to f. In the mean of m models, R releases
-leave R f/m of it. A learner's own model has, beside that, what of its last releases has not yet mixed: f (1 + d τ²/σ²)
-a release, with d partners, for about Q = 1/(2 gap) rounds, gap being the network's spectral one. The larger τ, the
-smaller is the first and the larger the second. By rule τ/σ is where their sum is least.
+leave R f/m of it. A learner's own model has, beside that, what of its last releases has not yet mixed: Q times what
+one release has, f (1 + d τ²/σ²) with d partners (for Q see gossamer.privacy.plan). The larger τ, the smaller is the
+first and the larger the second. By rule τ/σ is where their sum is least.
 
 **The worst colluders.** f is the largest that any q of the others leave. Complete graphs are alike from everywhere.
 Elsewhere all choices are tried if they are few, which is exact, a part of the graph that falls off counted by itself.
@@ -150,7 +150,7 @@ class Secrets:
             )
 
     def share_for(self, learners: int, releases: int, unmixed: float) -> float:
-        """τ/σ: the given one, or the rule's for so many releases, of which each needs so many rounds to mix."""
+        """τ/σ: the given one, or the rule's for so many releases, of which the noise of so many has not mixed."""
         self.check(learners)
         return _usual_share(self, learners, releases, unmixed) if self.share == "auto" else float(self.share)
 
