@@ -28,6 +28,8 @@ from gossamer.peers.config import PrivacyPlan, SecretsPlan, graph_json, read_con
 from gossamer.peers.folders import make_folders
 from gossamer.peers.journal import Journal
 from gossamer.peers.metrics import write_metrics
+from gossamer.peers.outcome import collect_outcomes, write_outcome
+from gossamer.peers.outcome_file import read_outcome
 from gossamer.peers.pair_keys import PartyPairs, fingerprint_of, shared_key, to_pem
 from gossamer.peers.process import LearnerProcess, digest_of
 from gossamer.peers.uncancelled import Shares, tell_uncancelled
@@ -289,7 +291,7 @@ REFUSED = {
     "perhaps floor is": ("floor = 0.5", "flor = 0.5"),
     r"names 0, 1, 2: expected every learner": (r'"3" = "\w+"\n', ""),
     "can be left alone": ("colluders = 1", "colluders = 3"),
-    "expected at most 256 times the smallest": ("floor = 0.5", "floor = 1e-9"),
+    "times the smallest; give budgets": ("floor = 0.5", "floor = 1e-9"),
 }
 
 
@@ -386,6 +388,26 @@ def test_a_status_says_against_whom_epsilon_holds_and_what_did_not_cancel(run):
     assert f"gossamer_epsilon_if_all_collude {alone!r}" in text
     assert f"spent so far, {told['against']}." in text
     learner.journal.close()
+
+
+def test_an_outcome_and_what_is_collected_say_which_rounds_did_not_cancel(run):
+    for i in range(M):
+        learner = LearnerProcess(read_config(place(run, i)), connect=hub_of())
+        learner._status.node, _ = learner._join(learner._party())
+        if i == 1:  # it went on without learner 3 in its first round
+            learner.journal._db.execute("insert into late values (0, 3)")
+        write_outcome(learner.plan, learner._status.node.party, learner.boundary, learner._status)
+        learner.journal.close()
+    late = "Noise of pairs did not cancel in rounds 0 (learner 3 was late)."
+    alone = "Noise of pairs did not cancel in rounds 1-19 (learner 1 released nothing)."
+    about = read_outcome(place(run, 1)).about
+    assert about["uncancelled"] == [late, alone], "as far as it knows, the others went on"
+    assert about["against"].endswith("together with up to one other learner")
+    assert len(about["epsilon"]) == 3
+    record = collect_outcomes(run)
+    assert [note for note in record.notes if "cancel" in note] == [late]
+    assert record.config["against"] == about["against"]
+    assert (record.epsilon.all_collude > record.epsilon.spent).all()
 
 
 def test_a_simulation_says_where_noise_did_not_cancel():
