@@ -118,8 +118,8 @@ class Journal:
             if stored != wanted:
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
-                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε, "
-                    "nor, with a budget, to a release that books rounds otherwise."
+                    "[run], [model], [records], [secrets], the graph and [privacy]; within a run none can change, nor "
+                    "ε, nor, with a budget, to a release that books rounds otherwise."
                 )
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
