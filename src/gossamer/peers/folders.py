@@ -41,8 +41,9 @@ def make_folders(
         raise GossamerError(f"{folder} exists already: give a new folder.")
     run = configs[0].run
     signer = make_authority(run.id, days)
-    _write(folder / "authority" / "key.pem", signer.key, private=True)
     _write(folder / "authority" / "certificate.pem", signer.certificate)
+    os.chmod(folder / "authority", 0o700)  # before there is a key in it
+    _write(folder / "authority" / "key.pem", signer.key, private=True)
     secrets = [None if config.secrets is None else X25519PrivateKey.generate() for config in configs]
     shared = [None if secret is None else secret.public_key() for secret in secrets]
     owns = [
@@ -52,8 +53,9 @@ def make_folders(
     keys = {str(i): fingerprint_of(key) for i, key in enumerate(shared) if key is not None}
     for i, (config, own, secret) in enumerate(zip(configs, owns, secrets, strict=True)):
         place = folder / name_of(i)
-        _write(place / "key.pem", own.key, private=True)
         _write(place / "certificate.pem", own.certificate)
+        os.chmod(place, 0o700)
+        _write(place / "key.pem", own.key, private=True)
         _write(place / "authority.pem", signer.certificate)
         _write(place / "graph.json", graph_json(network).encode())
         if i in records:
@@ -65,8 +67,6 @@ def make_folders(
                 _write(place / config.secrets.graph, graph_json(pairs).encode())
             config = replace(config, secrets=replace(config.secrets, keys=keys))
         _write(place / "party.toml", to_toml(config).encode())
-    for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
-        os.chmod(place, 0o700)
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
     _write(folder / "run.json", (json.dumps(about) + "\n").encode())
 
