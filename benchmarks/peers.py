@@ -218,6 +218,15 @@ def measured(work: Callable[..., None], n: int, dtype: Dtype, noise: str, steps:
     return min(speeds), 1e3 * sum(cpu) / len(cpu), max(np.subtract(peaks, before))
 
 
+def compile_all() -> None:
+    """Before there are ten processes, each of which would do it."""
+    for noise in MECHANISMS:
+        with tempfile.TemporaryDirectory() as folder:
+            journal = Journal(Path(folder) / "0.db", "bench", 0, "", "process", rounds_kept(3, "f8", 0))
+            party_of(0, 3, "f8", noise, 20, journal)
+            journal.close()
+
+
 def one_round(n: int, dtype: Dtype, noise: str, rounds: int) -> float:
     """Seconds of one learner's round with nobody beside it: gradient, noise, journal, encoding; the median."""
     with tempfile.TemporaryDirectory() as folder:
@@ -266,6 +275,7 @@ def secrets(n: int) -> None:
 
 def main() -> None:
     logging.getLogger("gossamer.peers").setLevel(logging.ERROR)
+    compile_all()
     if sys.argv[1:2] == ["secrets"]:
         for n in [int(word) for word in sys.argv[2:]] or [100_000]:
             secrets(n)
