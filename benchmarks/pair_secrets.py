@@ -88,14 +88,13 @@ def learners(runs: Runs) -> dict[str, Any]:
                 tasks[m, kind, seed] = Task(spec.but(learners=m, seed=seed), evaluations=1)
     results = dict(zip(tasks, runs(tasks.values()), strict=True))
     for m in LEARNERS:
-        bare = results[m, "without", 0]["noise"][0]
         for kind in kinds:
             some = [results[m, kind, seed] for seed in range(SHOWN)]
             rows.append(
                 {
-                    "learners": m, "kind": kind, "gain": bare / some[0]["noise"][0],
+                    "learners": m, "kind": kind, "less_noise": some[0].get("less_noise", 1.0),
                     "accuracy": [one["accuracy"][-1] for one in some], "step": some[0]["step"],
-                    "releases": some[0].get("releases"),
+                    "releases": some[0].get("releases"), "share": some[0].get("share"),
                 }
             )  # fmt: skip
     return {"version": __version__, "rows": rows}
@@ -142,11 +141,14 @@ def budgets_table(found: dict[str, Any]) -> str:
 
 
 def learners_table(found: dict[str, Any]) -> str:
-    lines = ["| learners | noise that cancels | less noise, times | √(m − q) | accuracy |", "|---|---|---|---|---|"]
+    lines = ["| learners | secrets | τ/σ | releases | less noise, times | √(m − q) | accuracy |", "|" + "---|" * 7]
     for row in found["rows"]:
         q = 3 if row["kind"].startswith("3") else 0
-        limit = "" if row["kind"] == "without" else f"{np.sqrt(row['learners'] - q):.2f}"
-        lines.append(f"| {row['learners']} | {row['kind']} | {row['gain']:.2f} | {limit} | {cell(row['accuracy'])} |")
+        if row["kind"] == "without":
+            lines.append(f"| {row['learners']} | without | – | – | 1 | – | {cell(row['accuracy'])} |")
+            continue
+        how = f"{row['share']:.2f} | {row['releases']} | {row['less_noise']:.2f} | {np.sqrt(row['learners'] - q):.2f}"
+        lines.append(f"| {row['learners']} | {row['kind']} | {how} | {cell(row['accuracy'])} |")
     return "\n".join(lines)
 
 

@@ -94,7 +94,9 @@ class Task:
             if terms[0].shared is not None:
                 said |= {
                     "all_collude": epsilons([one.alone for one in terms], steps, delta),
-                    "releases": terms[0].releases.count(steps),
+                    "releases": str(terms[0].releases),
+                    "less_noise": 1 / terms[0].shared.seen,
+                    "share": terms[0].shared.pair / terms[0].shared.floor,
                 }
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
