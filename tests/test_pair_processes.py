@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import os
+import re
+import signal
 
 import numpy as np
 import pytest
@@ -21,7 +24,8 @@ from gossamer.privacy import mechanisms
 from gossamer.privacy.pairs import DealtPairs
 from gossamer.streams.stream import OnePass
 from known_noise import know_own_noise
-from test_processes import Fleet, M, killed, make, payloads_seen, records
+from test_operations import wait_until
+from test_processes import Fleet, M, killed, make, payloads_seen, records, rounds_sent
 
 STEPS, SHARE, EXPONENT, RELEASES = 40, 0.6, 0.1, "1,2,36"
 BUDGETS = [8.0] * (M - 2) + [5.0, 3.0]  # two of them add more than was agreed
@@ -108,6 +112,29 @@ def test_ten_processes_with_secrets_find_what_the_simulator_finds_through_twenty
     assert record.config["against"] == mechanism.secrets.against
     assert not record.notes
     nothing_tells(folder, secrets, keys)
+
+
+def test_a_partner_that_was_late_is_named_with_the_rounds(tmp_path, fleet_of):
+    """Learner 0 stands still until another went on without it; all come to their end, and say what it cost."""
+    m, steps, folder = 4, 200, tmp_path / "run"
+    keys = dict.fromkeys(map(str, range(m)), "")
+    agreed = SecretsPlan(share=0.6, floor=1.0, exponent=0.0, releases="1,0", keys=keys, graph="2-regular")
+    late = {"lateness": 3, "late": 3, "patience": 0.2}
+    make(folder, steps, gs.Network.exponential(m), private, m, secrets=agreed, **late)
+    fleet = fleet_of(folder, tmp_path / "tap", m=m)
+    (tmp_path / "tap").touch()
+    rounds = rounds_sent(tmp_path / "tap")
+    fleet.start()
+    wait_until(lambda: next(rounds) > 5)
+    os.kill(fleet.pids[0], signal.SIGSTOP)
+    wait_until(lambda: any(fleet.status(i).get("late") for i in range(1, m)))
+    os.kill(fleet.pids[0], signal.SIGCONT)
+    fleet.finish()
+    told = [note for note in collect_outcomes(folder).notes if "learner 0 was late" in note]
+    assert len(told) == 1
+    assert re.fullmatch(r"Noise of pairs did not cancel in rounds [\d, -]+…? \(learner 0 was late\)\.", told[0])
+    assert any("(learner 0 was late)" in line for i in range(1, m) for line in fleet.status(i)["uncancelled"])
+    assert all(fleet.status(i)["epsilon"][0] <= BUDGETS[i] for i in range(m)), "it cost accuracy alone"
 
 
 def nothing_tells(folder, secrets, keys):
