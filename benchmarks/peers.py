@@ -9,8 +9,8 @@ float32. Bare: the same bytes over the same streams, and nothing else: no noise,
 learner's process grows by from its first rounds on, in messages of one round (all that it sends and receives).
 
 Secrets: Gaussian noise at the source, alone and with that of pairs, where every learner has nine partners. The same
-ten processes, turn by turn; one learner's round by itself (gradient, noise, journal, encoding) with nobody beside it;
-and the noise of its pairs by itself.
+ten processes, turn by turn; one learner's round by itself (gradient, noise, journal, encoding), and the noise of its
+pairs by itself, in time of the processor.
 """
 
 from __future__ import annotations
@@ -228,16 +228,16 @@ def compile_all() -> None:
 
 
 def one_round(n: int, dtype: Dtype, noise: str, rounds: int) -> float:
-    """Seconds of one learner's round with nobody beside it: gradient, noise, journal, encoding; the median."""
+    """Processor seconds of one learner's round by itself: gradient, noise, journal, encoding; the median."""
     with tempfile.TemporaryDirectory() as folder:
         steps = 2 * rounds
         journal = Journal(Path(folder) / "0.db", "bench", 0, "", "process", steps + 2)
         party = party_of(0, n, dtype, noise, steps, journal)
         seconds = []
         for t in range(1, steps):
-            start = time.perf_counter()
+            start = time.process_time()
             party._prepare(t, party.state, ())
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
             party._outbox.clear()
             party._acked = dict.fromkeys(party._acked, t)
         journal.close()
@@ -266,9 +266,9 @@ def secrets(n: int) -> None:
         print(f"   {dtype} one learner's own {before:7.1f} ms a round, {after:7.1f} with pairs: {after / before:.2f} ×")
     row, pairs, seconds = np.zeros((1, n), dtype=np.int64), pairs_of(0), []
     for t in range(20):
-        start = time.perf_counter()
+        start = time.process_time()
         pairs.add(t, 1 << 40, row)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     took = float(np.median(seconds[5:]))
     print(f"   noise of pairs       {1e3 * took:7.1f} ms a round, {1e9 * took / n / (LEARNERS - 1):.1f} ns a number")
 
