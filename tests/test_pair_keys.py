@@ -238,10 +238,19 @@ def test_the_secret_lives_in_the_journal_and_goes_with_it(run):
     started(where)
 
 
+def test_a_secret_behind_a_link_is_removed_where_it_lies(run, tmp_path):
+    real = tmp_path / "elsewhere.pem"
+    shutil.move(place(run, 1) / "secret.pem", real)
+    (place(run, 1) / "secret.pem").symlink_to(real)
+    started(place(run, 1))
+    assert not real.exists()
+    assert not (place(run, 1) / "secret.pem").is_symlink()
+
+
 def test_a_crash_between_commit_and_removal_is_mended(run, monkeypatch):
     where = place(run, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "unlink", lambda path: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
+        patched.setattr(Path, "unlink", lambda path, **_: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
         with pytest.raises(gs.GossamerError, match=r"secret.pem cannot be removed \(Read-only file system\)"):
             started(where)
     kept = Journal(where / "journal.db", "", 0, "", "process")
@@ -357,7 +366,7 @@ def test_rounds_in_which_noise_did_not_cancel_are_told(run):
     plan = read_config(place(run, 0))
     said = tell_uncancelled([Shares(0, 2, STEPS, [(0, 3), (5, 3), (6, 3), (7, 3), (9, 1)])], plan)
     assert said == [
-        "Noise of pairs did not cancel in rounds 9 (learner 1 was late).",
+        "Noise of pairs did not cancel in round 9 (learner 1 was late).",
         "Noise of pairs did not cancel in rounds 5-7 (learner 3 was late).",
     ]
     assert tell_uncancelled([Shares(2, 0, 12, [])], plan) == [
@@ -366,7 +375,7 @@ def test_rounds_in_which_noise_did_not_cancel_are_told(run):
     untils = [12, 15, 15, 15]
     all_of_them = [Shares(i, 0, until, [(3, 1)] if i else []) for i, until in enumerate(untils)]
     assert tell_uncancelled(all_of_them, plan) == [
-        "Noise of pairs did not cancel in rounds 3 (learner 1 was late).",
+        "Noise of pairs did not cancel in round 3 (learner 1 was late).",
         "Noise of pairs did not cancel in rounds 12-14 (learner 0 released nothing).",
     ], "nobody released anything from round 15 on"
     assert tell_uncancelled([Shares(i, 0, 15, []) for i in range(M)], plan) == []
@@ -398,7 +407,7 @@ def test_an_outcome_and_what_is_collected_say_which_rounds_did_not_cancel(run):
             learner.journal._db.execute("insert into late values (0, 3)")
         write_outcome(learner.plan, learner._status.node.party, learner.boundary, learner._status)
         learner.journal.close()
-    late = "Noise of pairs did not cancel in rounds 0 (learner 3 was late)."
+    late = "Noise of pairs did not cancel in round 0 (learner 3 was late)."
     alone = "Noise of pairs did not cancel in rounds 1-19 (learner 1 released nothing)."
     about = read_outcome(place(run, 1)).about
     assert about["uncancelled"] == [late, alone], "as far as it knows, the others went on"

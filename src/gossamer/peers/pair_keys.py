@@ -142,10 +142,12 @@ def _read_secret(place: Path) -> X25519PrivateKey | None:
 
 
 def _remove(place: Path) -> None:
-    """Remove a file, and wait until the disk has done so."""
+    """Remove a file, also where it is a link, and wait until the disk has done so."""
+    real = place.resolve()
     try:
-        place.unlink()
-        folder = os.open(place.parent, os.O_RDONLY)
+        real.unlink()
+        place.unlink(missing_ok=True)
+        folder = os.open(real.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

@@ -60,7 +60,7 @@ def tell_uncancelled(known: Sequence[Shares], plan: Plan) -> list[str]:
 
 
 def _sentence(rounds: str, why: str) -> str:
-    return f"Noise of pairs did not cancel in rounds {rounds} ({why})."
+    return f"Noise of pairs did not cancel in {rounds} ({why})."
 
 
 def read_shares(abouts: Sequence[Mapping[str, Any]]) -> list[Shares]:

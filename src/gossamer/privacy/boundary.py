@@ -304,7 +304,7 @@ class PrivateBoundary:
         if not alone:
             return []
         return [
-            f"Noise of pairs did not cancel in rounds {spans(alone, releases.step)}, in which some learners released "
+            f"Noise of pairs did not cancel in {spans(alone, releases.step)}, in which some learners released "
             "nothing: that costs accuracy, and no privacy."
         ]
 

@@ -126,7 +126,7 @@ def _thinned(releases: Releases, rounds: int) -> Integers:
 
 
 def spans(rounds: Iterable[int], step: int = 1, most: int = 8) -> str:
-    """Rounds in words, those that follow each other within `step` as one: "120-125, 130"."""
+    """Rounds in words, those that follow each other within `step` as one: "rounds 120-125, 130"."""
     found: list[list[int]] = []
     for t in sorted(set(rounds)):
         if found and t - found[-1][1] <= step:
@@ -134,7 +134,8 @@ def spans(rounds: Iterable[int], step: int = 1, most: int = 8) -> str:
         else:
             found.append([t, t])
     said = [f"{first}-{last}" if first < last else f"{first}" for first, last in found]
-    return ", ".join(said[:most]) + (", …" if len(said) > most else "")
+    noun = "round" if found and found[0][0] == found[-1][1] else "rounds"
+    return f"{noun} {', '.join(said[:most])}" + (", …" if len(said) > most else "")
 
 
 def first_round(said: str) -> int:
