@@ -265,7 +265,7 @@ class Mechanism(ABC):
             units = self._together(units, setting)
         if self.scale is None:
             units = [self._calibrated(unit, _of(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
-        return units if self.secrets is None else _agreed(units, setting.floor)
+        return units if self.secrets is None else _agreed(units, setting.floor, self.scale is not None)
 
     def _together(self, units: list[Terms], setting: Setting) -> list[Terms]:
         """Terms with one schedule for all, since noise cancels among those who release, and with the pairs' share."""
@@ -437,12 +437,12 @@ class Mechanism(ABC):
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
 
 
-def _agreed(units: list[Terms], floor: float | None) -> list[Terms]:
+def _agreed(units: list[Terms], floor: float | None, stated: bool) -> list[Terms]:
     """Terms with pair secrets that were found as if everybody's noise were the same, with one agreed noise for all.
 
     The agreed noise, `floor`, is the least that anybody needs: nobody counts on more. Who needs more adds it alone.
     With its own noise ϱ times the agreed one it pays f/(1 + (ϱ² − 1) f) instead of f of a shift's square, so that
-    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it.
+    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it. Noise that was stated stays as it is.
     """
     wanted = [unit.initial * _shared_of(unit).weight for unit in units]  # on weighted gradients
     floor = min(wanted) if floor is None else floor
@@ -450,7 +450,7 @@ def _agreed(units: list[Terms], floor: float | None) -> list[Terms]:
     for unit, own in zip(units, wanted, strict=True):
         shared = _shared_of(unit)
         left, times = shared.seen**2, max(own / floor, 1.0)
-        ratio = math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
+        ratio = times if stated else math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
         shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
         agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
     return agreed
