@@ -18,6 +18,7 @@ from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
+from gossamer.privacy.releases import spans
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
 from gossamer.types import Array
@@ -94,6 +95,8 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+        if pairs is not None:
+            _ = self._grid  # which refuses what does not go on one
         self._factor = np.asarray(ledgers[0].terms.factor)
         self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
@@ -289,7 +292,21 @@ class PrivateBoundary:
         if not spent:
             return said
         shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
-        return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
+        said.append(f"Learners whose budget is spent send nothing new: {shown} on.")
+        if self._pairs is not None:
+            said += self._uncancelled(t)
+        return said
+
+    def _uncancelled(self, t: int) -> list[str]:
+        """With pair secrets: where some released and others, whose noise would have cancelled theirs, did not."""
+        until, releases = np.minimum(self.stops, t), self.ledgers[0].terms.releases
+        alone = [int(one) for one in releases.before(int(until.max())) if one >= until.min()]
+        if not alone:
+            return []
+        return [
+            f"Noise of pairs did not cancel in {spans(alone, releases.step)}, in which some learners released "
+            "nothing: that costs accuracy, and no privacy."
+        ]
 
     def kept(self, t: int) -> dict[str, Array]:
         """The last messages, by name, where a learner has stopped and goes on sending its own; and past gradients."""
