@@ -186,7 +186,7 @@ def draw_learners(found: dict[str, Any]) -> Any:
         )  # fmt: skip
     left.plot(LEARNERS, np.sqrt(LEARNERS), color="black", linewidth=0.8, label="√m, the most there is")
     left.set(xscale="log", yscale="log", xlabel="learners", ylabel="times less noise at the same ε")
-    right.set(xscale="log", xlabel="learners", ylabel="accuracy at ε = 0.3 (mean, least, greatest of 5 seeds)")
+    right.set(xscale="log", xlabel="learners", ylabel="accuracy at ε = 0.3, five seeds")
     for axes in (left, right):
         axes.set_xticks(LEARNERS, [str(m) for m in LEARNERS])
         axes.minorticks_off()
