@@ -81,7 +81,7 @@ def learners(runs: Runs) -> dict[str, Any]:
     kinds = {"without": base} | {
         f"{q} colluders, {word}": base.but(secrets="complete", colluders=q, **share)
         for q in (0, 3)
-        for word, share in (("by rule", {}), ("τ = 2σ", {"share": 2.0}))
+        for word, share in (("by rule", {}), ("τ = 2σ", {"share": "2"}))
     }
     for m in LEARNERS:
         for kind, spec in kinds.items():

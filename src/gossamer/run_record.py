@@ -137,9 +137,15 @@ class Record:
 
     @property
     def epsilon_if_all_collude(self) -> Array | None:
-        """(m,) with pair secrets: ε so far if all other learners put together what they know."""
-        known = self.epsilon is not None and "all_collude" in (self.epsilon.dtype.names or ())
-        return np.asarray(self.epsilon["all_collude"]) if self.epsilon is not None and known else None
+        """(m,) ε so far if all other learners put together what they know; without pair secrets that is ε itself."""
+        if self.epsilon is None:
+            return None
+        return np.asarray(self.epsilon["all_collude" if self.has_secrets else "spent"])
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether learners shared noise that cancels, so that ε depends on who colludes."""
+        return self.epsilon is not None and "all_collude" in (self.epsilon.dtype.names or ())
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
@@ -150,7 +156,9 @@ class Record:
             "claim": self.claim,
             "epsilon": None if self.epsilon is None else self.epsilon.spent.tolist(),
             "epsilon_for_ever": None if self.epsilon is None else self.epsilon.for_ever.tolist(),
-            **({} if all_collude is None else {"epsilon_if_all_collude": all_collude.tolist()}),
+            **(
+                {"epsilon_if_all_collude": all_collude.tolist()} if self.has_secrets and all_collude is not None else {}
+            ),
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,

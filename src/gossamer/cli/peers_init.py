@@ -38,6 +38,7 @@ from gossamer.peers.config import (
 )  # fmt: skip
 from gossamer.peers.folders import make_folders
 from gossamer.peers.pair_keys import PartyPairs
+from gossamer.privacy import Accountant
 from gossamer.privacy.secrets import REGULAR
 from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
@@ -123,7 +124,7 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
     for i, config in enumerate(configs):  # what a learner would refuse at its start is refused now, and nothing written
         plan = Plan(config, folder / name_of(i), network, pairs)
-        boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
+        boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
     make_folders(folder, network, configs, hosts, places.days, files, pairs)
     its = folder / name_of(0)
     sentences = [
@@ -133,10 +134,21 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if plan.secrets is not None:
-        sentences.append(f"ε holds {plan.secrets.against}. Every secret.pem was made here: keep no copy of any.")
+        sentences += [
+            f"ε = {_costs(boundary, steps)}; it holds {plan.secrets.against}.",
+            "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
+            "make their own (docs/peers.md), or keep none.",
+        ]
     if not dealt.rows:
         sentences.append(f"Each party brings its records: {its / 'records.csv'} is followed as it grows.")
     return sentences
+
+
+def _costs(boundary: Any, steps: int) -> str:
+    """What the last learner's messages will cost it, also if all others collude."""
+    ledger: Accountant = boundary.ledgers[0]
+    alone = Accountant(ledger.terms.alone).epsilon_at(steps, ledger.delta)
+    return f"{ledger.epsilon_at(steps, ledger.delta):.3g}, or {alone:.3g} if all others collude"
 
 
 def given_step(spec: Spec) -> Decay:

@@ -277,9 +277,21 @@ class PrivateBoundary:
             about["secrets"] |= {"agreed": shared.floor, "pair": shared.pair}
         return about
 
+    def _worth(self) -> list[str]:
+        """With pair secrets: how much noise pairs add, and what that is worth."""
+        shared = [ledger.terms.shared for ledger in self.ledgers if ledger.terms.shared is not None]
+        if not shared:
+            return []
+        less, most = 1 / max(one.seen for one in shared), math.sqrt(shared[0].learners - shared[0].secrets.colluders)
+        share = shared[0].pair / shared[0].floor
+        return [
+            f"Pair secrets: a pair's noise is {share:.3g} times a learner's own, and ε takes {less:.3g} times less "
+            f"noise than without them ({most:.3g} at most)."
+        ]
+
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
-        said = []
+        said = self._worth()
         if self.clamped:
             said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
         if self.cut:
@@ -331,6 +343,13 @@ class PrivateBoundary:
 def _count_beyond(values: Array, scales: Array, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
     return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
+
+
+def all_colluding(budget: Budgets) -> str:
+    """What goes behind a claim with pair secrets: ε, and what it is if all others collude."""
+    if "all_collude" not in (budget.dtype.names or ()):
+        return ""
+    return f" (ε = {budget.spent.max():.3g}; {budget.all_collude.max():.3g} if all others collude)"
 
 
 def budgets(spent: Any, for_ever: Any, all_collude: Any = None) -> Budgets:

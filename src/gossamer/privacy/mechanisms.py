@@ -166,14 +166,14 @@ class Mechanism(ABC):
             return
         if type(self.secrets) is not Secrets:
             raise BadValue("secrets", self.secrets, "expected gossamer.Secrets(colluders=q), or None")
-        if self.where == "messages":
-            raise GossamerError(Argument("secrets"), " is for noise at the source: use ", *AT_SOURCE, ".")
         if not self.law.squared:
             # A shift may go to others' noise as well, but in L1 that costs as much as one's own, and the pair's beside.
             raise GossamerError(
                 f"{self.law.name.capitalize()} noise gains nothing from pair secrets, because costs add up as the "
                 "shifts themselves do: use ", Argument("law", "gaussian"), ".",
             )  # fmt: skip
+        if self.where == "messages":
+            raise GossamerError(Argument("secrets"), " is not for noise on messages: use ", *AT_SOURCE, ".")
         if self.scale is not None and np.ndim(self.scale.exponent):
             raise BadValue(
                 "scale", self.scale, "pairs' noise goes with time as everybody's does: expected one exponent"

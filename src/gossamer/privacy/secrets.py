@@ -157,10 +157,15 @@ class Secrets:
         ends = np.array(self.edges(learners), dtype=np.int64).ravel()
         partners = np.bincount(ends, minlength=learners)
         least = int(partners.min())
+        if not least:
+            raise NotProvable(
+                "a learner shares secrets with nobody: give every learner a partner in the secrets graph."
+            )
         if least <= self.colluders:
             raise NotProvable(
                 f"with {self.colluders} colluders a learner that shares secrets with {least} others can be left alone: "
-                "use fewer colluders, or a secrets graph with more partners for each."
+                f"use at most {max(least - 1, 0)} colluders"
+                + (", or a secrets graph with more partners for each." if least < learners - 1 else ".")
             )
 
     def share_for(self, learners: int, releases: int, unmixed: float) -> float:

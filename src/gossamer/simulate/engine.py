@@ -24,7 +24,7 @@ from gossamer.models import Gradient, LinearModel, Model
 from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
-from gossamer.privacy.boundary import UNNOISED
+from gossamer.privacy.boundary import UNNOISED, all_colluding
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
@@ -205,7 +205,8 @@ def simulate(
             kept, said = kept | seen.kept(), (*said, *seen.notes())
         about = {**config, **boundary.description, **metrics.beside(predicts(state.theta))}
         about |= {} if found is None else {"first_step": found}
-        made = Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
+        claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
+        made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
         if private:
             behind.add(made.seal)
         return made
