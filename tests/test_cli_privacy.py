@@ -146,7 +146,7 @@ def test_pictures_have_short_titles_readable_ticks_and_the_cost(gossamer, tmp_pa
     gossamer("run", "mushrooms", "--epsilon", 5, "--law", "gaussian", "--steps", 20, "--rows", "l2", "--plot", "r.svg")
     budget, run = ((tmp_path / name).read_text() for name in ("b.svg", "r.svg"))
     assert "None" not in budget
-    assert "<!-- Laplace noise on messages -->" in budget, "svg keeps text as comments"
+    assert "<!-- Laplace noise on messages, against all others together -->" in budget, "svg keeps text as comments"
     for learner in range(10):
         assert f"<!-- {learner} -->" in budget, "every line has its name"
     assert re.search(r"<!-- .*, ε = 5, δ = 1e-05 -->", run)

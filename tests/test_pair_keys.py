@@ -425,9 +425,9 @@ def test_a_simulation_says_where_noise_did_not_cancel():
     mechanism = gs.Gaussian.for_budget(4.0, 1e-5, where="source", secrets=gs.Secrets(), releases=gs.every(2, after=4))
     method, model = gs.ldp_gradient_tracking(gs.decay(0.3, 0.8), strict=False), gs.LogisticRegression(l2=0.1)
     boundary = mechanism.bind(setting_of(method, gs.Network.ring(M), stream, model, "history", 30))
-    assert boundary.notes(30) == []
+    assert not [note for note in boundary.notes(30) if "cancel" in note]
     boundary.stops[:] = (20, 20, 11, 20)
-    assert boundary.notes(11) == []
+    assert not [note for note in boundary.notes(11) if "cancel" in note]
     assert [note for note in boundary.notes(30) if "cancel" in note] == [
         "Noise of pairs did not cancel in rounds 12-18, in which some learners released nothing: that costs accuracy, "
         "and no privacy."
