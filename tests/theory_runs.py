@@ -1,12 +1,14 @@
 """Problems whose constants are known, and Algorithm 1 on them, with one independent run in each column.
 
-A problem with one parameter, n columns: columns never mix, so that n columns are n runs with their own records and noise.
+A problem with one parameter, n columns: columns never mix, so that n columns are n runs with their own records and
+noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,9 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Quadratic:
-    """l(θ, ξ) = ½ h_i (θ − ξ)², ξ uniform on b_i ± width: F is a parabola with μ = mean h_i, every ∇l has L = max h_i."""
+    """l(θ, ξ) = ½ h_i (θ − ξ)², ξ uniform on b_i ± width: F is a parabola with μ = mean h_i, every ∇l has L = max
+    h_i.
+    """
 
     h: Any
     b: Any
@@ -62,16 +66,16 @@ class Quadratic:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flat:
     """l(θ, ξ) = log cosh(θ − b_i) + ξθ, ξ uniform on ±width: convex, nowhere strongly, |∇f_i| ≤ 1, L = 1."""
 
     b: Any
     width: float = 0.5
 
-    @property
+    @cached_property
     def optimum(self) -> float:
-        grid = np.linspace(self.b.min(), self.b.max(), 200_001)
+        grid = np.linspace(self.b.min(), self.b.max(), 20_001)
         return float(grid[np.argmin(sum(np.logaddexp(grid - b, b - grid) for b in self.b))])
 
     def gap(self, theta: Any) -> Any:
@@ -111,3 +115,9 @@ def run(task: Quadratic | Flat, problem: Problem, rounds: int, runs: int, seed: 
             noise = rng.laplace(0, SCALE * (t + 1.0) ** -exponents[name], out.value.shape) if out.private else 0.0
             got[name] = off[out.over] @ (out.value + noise)
         x = algorithm.step(x, got, grad, rows, t)
+
+
+def digraph(seed: int) -> Network:
+    """3 to 6 learners, strongly connected, in- and out-degrees that differ."""
+    m = 3 + seed % 4
+    return Network.random(m, degree=1 + seed % min(3, m - 1), seed=seed)
