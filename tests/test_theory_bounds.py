@@ -91,6 +91,20 @@ def test_the_bounds_of_theorem_3_are_above_a_convex_problem_that_is_nowhere_stro
             assert np.all(theorem3(problem, t) > measured["average_gap"])
 
 
+def test_theorem_2_holds_where_the_curvature_changes_and_D_holds_at_the_optimum_alone():
+    for seed in range(4):
+        network = digraph(seed)
+        task = Flat(np.random.default_rng(seed).uniform(-1, 1, network.m), ridge=0.5)
+        for v, s, theta in SCHEDULES:
+            problem = task.problem(network, STEP, v, s, theta)
+            promised = bounds(problem, ROUNDS[-1])
+            measured = measure(task, problem, promised.mixing, seed)
+            for name in ("tracker", "consensus", "squared_error", "gap", "convex_gap"):
+                looseness = getattr(promised, name)(ROUNDS) / measured[name]
+                assert looseness.min() > 1
+                assert looseness.min() < 100
+
+
 @pytest.fixture(scope="module")
 def one() -> Problem:
     network = digraph(1)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 import gossamer as gs
 from gossamer.networks import Network
@@ -68,24 +69,27 @@ class Quadratic:
 
 @dataclass
 class Flat:
-    """l(θ, ξ) = log cosh(θ − b_i) + ξθ, ξ uniform on ±width: convex, nowhere strongly, |∇f_i| ≤ 1, L = 1."""
+    """l(θ, ξ) = log cosh(θ − b_i) + ½ ridge θ² + ξθ, ξ uniform on ±width: L = 1 + ridge and μ = ridge.
+
+    Without a ridge it is convex, nowhere strongly, and |∇f_i| ≤ 1 everywhere.
+    """
 
     b: Any
     width: float = 0.5
+    ridge: float = 0.0
 
     @cached_property
     def optimum(self) -> float:
-        grid = np.linspace(self.b.min(), self.b.max(), 20_001)
-        return float(grid[np.argmin(sum(np.logaddexp(grid - b, b - grid) for b in self.b))])
+        return float(brentq(lambda x: np.tanh(x - self.b).mean() + self.ridge * x, -2, 2, xtol=1e-14))
 
     def gap(self, theta: Any) -> Any:
         def F(x: Any) -> Any:
-            return np.mean([np.logaddexp(x - b, b - x) for b in self.b], axis=0)
+            return np.mean([np.logaddexp(x - b, b - x) for b in self.b], axis=0) + self.ridge / 2 * x**2
 
         return F(theta) - F(self.optimum)
 
     def gradients(self, theta: Any, mean_record: Any) -> Any:
-        return np.tanh(theta - self.b[:, None]) + mean_record
+        return np.tanh(theta - self.b[:, None]) + self.ridge * theta + mean_record
 
     def best(self, mean_record: Any) -> Any:
         return np.full(mean_record.shape[1], np.nan)
@@ -93,7 +97,8 @@ class Flat:
     def problem(self, network: Network, step: float, v: float, s: float, theta: float) -> Problem:
         return Problem(
             network, step, v, SCALE * 2**0.5, s, SCALE * 2**0.5, theta,
-            mu=0.0, L=1.0, D=1.0, kappa=self.width / 3**0.5, start=self.optimum**2,
+            mu=self.ridge, L=1.0 + self.ridge,
+            D=np.abs(np.tanh(self.optimum - self.b) + self.ridge * self.optimum).max() if self.ridge else 1.0, kappa=self.width / 3**0.5, start=self.optimum**2,
         )  # fmt: skip
 
 

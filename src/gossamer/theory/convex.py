@@ -127,7 +127,12 @@ class ConvexGap:
     def _earlier_goals_later(self, t: int) -> float:
         """The second proof with every term at its worst in rounds ≥ t/2 ≥ the tail's first."""
         tail, problem = self._half, self._problem
-        if tail is None or t < 2 * tail.T or problem.step * (t / 2 + 1) ** -problem.v > 1 / problem.L:
+        if (
+            tail is None
+            or t < 2 * tail.T
+            or tail.fresh.p <= problem.v
+            or problem.step * (t / 2 + 1) ** -problem.v > 1 / problem.L
+        ):
             return math.inf
         half, K, lam0, v = t / 2, t // 2, problem.step, problem.v
         y = tail.centre(half)

@@ -51,12 +51,12 @@ class Norm:
         values, vectors = np.linalg.eigh(self.P)
         return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
-    @property
+    @cached_property
     def to_frobenius(self) -> float:
         """δ_{F,·}, the least number with ‖X‖_F ≤ δ ‖X‖."""
         return float(np.linalg.eigvalsh(self.P)[0] ** -0.5)
 
-    @property
+    @cached_property
     def from_frobenius(self) -> float:
         """δ_{·,F}, the least number with ‖X‖ ≤ δ ‖X‖_F."""
         return float(np.linalg.eigvalsh(self.P)[-1] ** 0.5)

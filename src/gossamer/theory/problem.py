@@ -51,11 +51,15 @@ class Problem:
         for field in fields(self):
             if field.name == "network":
                 continue
-            value = float(getattr(self, field.name))
-            object.__setattr__(self, field.name, value)
+            given = getattr(self, field.name)
+            try:
+                value = float(given)
+            except (TypeError, ValueError):
+                value = math.nan
             if not (math.isfinite(value) and value >= 0):
-                python = f"Problem({field.name}={value:g})"
-                raise BadValue(field.name, value, "expected a finite number that is not negative", python=python)
+                python = f"Problem({field.name}={given!r})"
+                raise BadValue(field.name, given, "expected a finite number that is not negative", python=python)
+            object.__setattr__(self, field.name, value)
         if self.step == 0 or self.L == 0:
             raise GossamerError(f"a problem with step = {self.step:g} and L = {self.L:g}: both must be above 0.")
         if self.mu > self.L:
