@@ -98,7 +98,8 @@ class Flat:
         return Problem(
             network, step, v, SCALE * 2**0.5, s, SCALE * 2**0.5, theta,
             mu=self.ridge, L=1.0 + self.ridge,
-            D=np.abs(np.tanh(self.optimum - self.b) + self.ridge * self.optimum).max() if self.ridge else 1.0, kappa=self.width / 3**0.5, start=self.optimum**2,
+            D=np.abs(np.tanh(self.optimum - self.b) + self.ridge * self.optimum).max() if self.ridge else 1.0,
+            kappa=self.width / 3**0.5, start=self.optimum**2,
         )  # fmt: skip
 
 
