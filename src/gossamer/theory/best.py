@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from gossamer.errors import BadValue, GossamerError
 
@@ -93,7 +93,7 @@ def _largest(forms: tuple[Affine, ...], allowed: list[tuple[Affine, float]]) -> 
     """The (v, x) at which the least of `forms` is largest, and how large; allowed forms have at least their values."""
     rows = [(-a, -b, 1.0, c) for a, b, c in forms] + [(-a, -b, 0.0, c - least) for (a, b, c), least in allowed]
     table = np.array(rows)
-    found = linprog([0, 0, -1], A_ub=table[:, :3], b_ub=table[:, 3], bounds=[(None, None)] * 3)
+    found = scipy.optimize.linprog([0, 0, -1], A_ub=table[:, :3], b_ub=table[:, 3], bounds=[(None, None)] * 3)
     if found.x is None:
         raise GossamerError(
             f"no schedule has a rate of {max(least for _, least in allowed):g} and a budget that is finite for ever: "
