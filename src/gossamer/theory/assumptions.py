@@ -130,7 +130,8 @@ def _promised(number: int, fades: Fading, broken: tuple[str, ...]) -> list[str]:
 
 def _rate(number: int, fades: Fading) -> str:
     """The rate, for exponents that Assumption 4 allows, but for max ς < v."""
-    assert fades.v is not None
+    if fades.v is None or fades.zeta is None or fades.theta is None:
+        return "at a rate that is not known"
     known = rates(fades.v, fades.zeta or math.inf, fades.theta or math.inf)
     if number == 3:
         return f"E[F(θ_i) − F(θ*)] = O(t^−{known.convex:.3g}); its proof has a gap, see docs/errata.md"
