@@ -137,7 +137,7 @@ def test_every_edge_of_assumption_4(v, zeta, theta, breaks):
 def test_what_assumption_4_says_names_the_learner_and_a_change_that_helps():
     step, noise = gs.decay(1.0, 0.6), gs.decay(1.0, [0.55, 0.58, 0.65])
     part = schedules(step, (noise, noise), "messages").parts[-1]
-    assert "learner 2 has ς = 0.65 > v = 0.6" in part.why
+    assert "learner 2 has ς = 0.65, not below v = 0.6" in part.why
     assert str(part.change) == "Use noise=decay(ν0, 0.55), or step=decay(λ0, 0.82)."
     for step, noise in ((0.6, 0.55), (0.82, 0.65)):
         helped = schedules(gs.decay(1.0, step), (gs.decay(1.0, noise),) * 2, "messages")
@@ -345,7 +345,7 @@ def test_the_papers_first_experiment_breaks_three_parts(gossamer):
     said = {
         part["part"].split()[0]: part for one in told["assumptions"] for part in one["parts"] if one["assumption"] == 4
     }
-    assert said["(d)"]["why"] == "learner 9 has ς = 0.6 = v = 0.6: its budget for ever is not finite."
+    assert said["(d)"]["why"] == "learner 9 has ς = 0.6, not below v = 0.6: its budget for ever is not finite."
     assert said["(d)"]["change"] == "Use --noise ν0,0.55, or --step λ0,0.8."
     code, told = checked(gossamer, "mushrooms", "--step", "1,0.8")
     assert told["broken"] == ["2(ii)", "5(b)"], "what the advice mends is mended"

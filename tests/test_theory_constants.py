@@ -233,4 +233,6 @@ def test_an_intercept_has_no_ridge_and_so_classes_have_no_mu():
 def test_of_standardised_numbers_little_is_known_beforehand():
     model = gs.LogisticRegression(l2=0.1, standardise=Standardise((0, 1), False, 2.0))
     known = constants(model, table_of("logistic"))
-    assert [math.isnan(one.value) for one in (known.L, known.D, known.kappa)] == [True] * 3
+    assert [math.isnan(one.value) for one in (known.L, known.D, known.kappa, known.c)] == [True] * 4
+    clipped = constants(replace(model, clip=gs.clip_l2(0.5)), table_of("logistic"))
+    assert clipped.c.value == pytest.approx(0.5 * math.sqrt(COLUMNS)), "‖·‖₁ ≤ √n ‖·‖₂, of gradients as they are seen"

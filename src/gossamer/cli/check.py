@@ -114,11 +114,20 @@ def show(console: Console, report: Report) -> None:
         theorems.add_row(f"{one.theorem} {one.says}", verdict, escape(one.why.said(in_command)))
     console.print()
     console.print(theorems, highlight=False)
+    for change, where in _changes(report).items():
+        name = "Assumption" if len(where) == 1 else "Assumptions"
+        said = f"{name} {', '.join(where)}: {change}"
+        console.print(f"[yellow]•[/] {escape(said)}", highlight=False, soft_wrap=True)
+
+
+def _changes(report: Report) -> dict[str, list[str]]:
+    """What to change, and what each change mends."""
+    changes: dict[str, list[str]] = {}
     for finding in report.findings:
         for part in finding.parts:
             if part.change is not None and part.verdict != "holds":
-                said = f"Assumption {finding.assumption}{part.label}: {part.change.said(in_command)}"
-                console.print(f"[yellow]•[/] {escape(said)}", highlight=False, soft_wrap=True)
+                changes.setdefault(part.change.said(in_command), []).append(f"{finding.assumption}{part.label}")
+    return changes
 
 
 def _coloured(text: str, verdict: str) -> str:

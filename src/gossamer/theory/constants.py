@@ -88,7 +88,7 @@ def constants(
     if not isinstance(model, LinearModel):
         return _of_other(model, records, weight)
     if model.standardise is not None:
-        return _of_standardised(model, weight)
+        return _of_standardised(model, table, weight)
     columns = None if table is None else table.columns
     features, how = _features(table, population)
     size = math.nan if columns is None else float(columns * model.outputs)
@@ -133,7 +133,7 @@ def _in_l1(model: LinearModel, features: FeatureBounds | None, how: str, size: f
     natural = _natural(model, features, 1)
     if model.clip is None:
         return Known(natural, how)
-    cut = model.clip.c if model.clip.norm == 1 else model.clip.c * math.sqrt(size)  # ‖·‖₁ ≤ √n ‖·‖₂
+    cut = model.clip.c * _to_l1(model.clip, size)
     return Known(natural, how) if natural <= cut else Known(cut, "the clipper")
 
 
@@ -213,23 +213,29 @@ def _cut(clip: Clip, lengths: Array, weights: Array) -> Array:
     return np.asarray(np.minimum(1.0, clip.c / np.maximum(lengths * size, 1e-300))[:, None])
 
 
+def _to_l1(clip: Clip | None, size: float) -> float:
+    """‖·‖₁ ≤ √n ‖·‖₂: what a clipper in L2 leaves in L1."""
+    return 1.0 if clip is None or clip.norm == 1 else math.sqrt(size)
+
+
 def _at_once(model: Model, records: int) -> int:
     """How many records a bound of `pull` is shared by: a clipper of whole rounds takes one for a record."""
     return 1 if model.clip is not None and model.clip.per == "round" else records
 
 
-def _of_standardised(model: LinearModel, weight: float) -> Constants:
+def _of_standardised(model: LinearModel, table: Table | None, weight: float) -> Constants:
     """Numbers are seen in units of their spread, which learners find on the way: little is known beforehand."""
     unknown = Known(math.nan, "numbers are standardised, and how they are seen is found on the way")
     mu = Known(0.0, "the ridge is in units of spreads that are not known beforehand")
-    return Constants(mu, unknown, unknown, unknown, _by_clipper(model.clip, unknown, weight), unknown)
+    pull = _by_clipper(model.clip, unknown, weight)
+    size = math.nan if table is None else float(table.columns * model.outputs)
+    return Constants(mu, unknown, unknown, unknown, pull, pull.times(_to_l1(model.clip, size)))
 
 
 def _of_other(model: Model, records: int, weight: float) -> Constants:
     """A network, or a model of somebody's own: a clipper bounds what is used; nothing else is known for all θ."""
     network = model.arrays.tensors
     pull = _by_clipper(model.clip, Known(math.nan, "nothing bounds its gradients"), weight)
-    in_l1 = 1.0 if model.clip is None or model.clip.norm == 1 else math.sqrt(model.theta_size(0))
     unknown = Known(math.nan, "nothing is known of this model")
     return Constants(
         mu=Known(math.nan, "a network is not convex") if network else unknown,
@@ -237,7 +243,7 @@ def _of_other(model: Model, records: int, weight: float) -> Constants:
         D=pull if model.l2 == 0 else UNBOUNDED,
         kappa=pull.times(1 / math.sqrt(_at_once(model, records))),
         pull=pull,
-        c=pull.times(in_l1),
+        c=pull.times(_to_l1(model.clip, model.theta_size(0))),
         convex=False if network else None,
     )
 

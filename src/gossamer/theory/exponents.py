@@ -125,8 +125,7 @@ def _below_step(known: Fading) -> Part:
         return Part(name, HOLDS, Sentence(f"max ς = {highest:g} < v = {v:g}."), "the schedule")
     exponents = max((known.zeta or (), known.theta or ()), key=lambda each: max(each, default=0.0))
     who = _learner(exponents, exponents.index(highest))
-    relation = "=" if highest == v else ">"
-    why = f"{who} has ς = {highest:g} {relation} v = {v:g}: its budget for ever is not finite."
+    why = f"{who} has ς = {highest:g}, not below v = {v:g}: its budget for ever is not finite."
     change = [Sentence("Use ", _noise_argument(_between(0.5, v)))] if v > 0.5 else []
     if highest < 1:
         faster = ("or " if change else "Use ", _step_argument(_between(highest, 1.0)))

@@ -63,9 +63,10 @@ def _optimum(loss: Loss) -> Part:
         return Part(name, HOLDS, Sentence("a squared loss has a least value, whatever the records."), "the model")
     if model.l2 > 0 and not model.intercept:
         return Part(name, HOLDS, Sentence(f"l2 = {model.l2:g} on every parameter: there is exactly one."), "the model")
-    free = "no ridge on the intercept" if model.l2 > 0 else "l2 = 0"
     if loss.population is None:
-        why = f"{free}: there is one unless a plane separates the classes, which only records can tell."
+        why = "l2 = 0: there is one unless a plane separates the classes, which only records can tell."
+        if model.l2 > 0:
+            why = "there is no ridge on the intercept: there is one if every class occurs, which only records can tell."
         return Part(name, UNKNOWN, Sentence(why), "declared", _more_ridge(model))
     how = f"{len(loss.population.share)} records"
     try:
