@@ -32,9 +32,9 @@ SAYS = {
     4: "ε is finite, for ever",
 }
 NEEDS = {1: 4, 2: 4, 3: 4, 4: 5}  # Assumptions 1 to …
-# What can fail and leave a theorem something to say: D is needed where learners come, ς < v for the budget alone, and
-# the ridge's gradient is the same for all records.
-CONVERGES = {"2(ii)", "4(d)"}
+# What can fail and leave a theorem something to say: D and κ are needed where learners come, ς < v for the budget
+# alone, and the ridge's gradient is the same for all records.
+CONVERGES = {"2(ii)", "3(ii)", "4(d)"}
 SPARED = {1: CONVERGES, 2: CONVERGES, 3: CONVERGES, 4: {"2(ii)", "5(b)"}}
 
 
@@ -124,7 +124,8 @@ def _promised(number: int, fades: Fading, broken: tuple[str, ...]) -> list[str]:
     if number == 4:
         return ["`gossamer budget` says how large ε is"]
     unused = ["its proof does not use max ς < v"] if "4(d)" in broken else []
-    inside = "as long as learners stay where ‖∇f_i‖ ≤ D, " if "2(ii)" in broken else ""
+    bounded = [what for label, what in (("2(ii)", "‖∇f_i‖ ≤ D"), ("3(ii)", "the variance ≤ κ²")) if label in broken]
+    inside = f"as long as learners stay where {' and '.join(bounded)}, " if bounded else ""
     return [*unused, inside + _rate(number, fades)]
 
 

@@ -54,12 +54,11 @@ def schedules(step: Schedule | None, noise: Sequence[Schedule | None], where: Wh
 def _step(step: Schedule | None, v: float | None) -> Part:
     name = "(a) the step"
     if v is None:
-        decays = isinstance(step, Decay)
-        why = "the step is not λ0/(t+1)^v with one v for all learners" if decays else "what the step is like"
         change = Sentence("Use ", _step_argument(0.8), ".")
-        if decays:
-            return Part(name, FAILS, Sentence(f"{why}."), "the schedule", change)
-        return Part(name, UNKNOWN, Sentence(f"{why} is not known: it is no decay(initial, exponent)."), "–", change)
+        if isinstance(step, Decay):
+            why = "the step is not λ0/(t+1)^v with one v for all learners."
+            return Part(name, FAILS, Sentence(why), "the schedule", change)
+        return Part(name, UNKNOWN, Sentence("how the step fades is not known."), "–", change)
     if isinstance(step, Decay) and not np.all(np.asarray(step.initial) > 0):
         return Part(name, FAILS, Sentence("λ0 = 0, and must be above 0."), "the schedule")
     if 0.5 < v < 1:
