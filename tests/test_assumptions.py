@@ -329,9 +329,9 @@ def test_a_record_carries_the_verdicts_and_one_without_them_still_goes_on(privac
     assert done.config["assumptions"] == kept
 
 
-@pytest.mark.parametrize("m", [10, 1000, 20_000])
+@pytest.mark.parametrize("m", [10, 200, 20_000])
 def test_the_verdicts_cost_a_run_next_to_nothing(m):
-    network, algorithm = gs.Network.ring(m), gs.ldp_gradient_tracking(gs.decay(1.0, 0.8))
+    network, algorithm = gs.Network.exponential(m), gs.ldp_gradient_tracking(gs.decay(1.0, 0.8))
     stream = Draws(records(), [np.arange(40)] * m, 0)
     network.rows()  # which every run asks for
     spent = []
