@@ -52,7 +52,8 @@ class Record:
               progressive: how well records were predicted before they were learned from, over all records so far
     learners  the same numbers for each learner at the end
     optimum   θ*, or NaN where F has none
-    config    what was run, enough to refuse to go on with anything else
+    config    what was run, enough to refuse to go on with anything else; config["assumptions"] is which of the paper's
+              assumptions it meets, as far as that is known without looking at records (`gossamer check` looks)
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
     epsilon   each learner's ε at the mechanism's δ: record.epsilon.spent so far, record.epsilon.for_ever if the run

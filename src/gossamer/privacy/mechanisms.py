@@ -73,6 +73,11 @@ class Setting(NamedTuple):
     floor: float | None = None  # with pair secrets: the own noise that was agreed on; None: found for these learners
 
 
+def halfway(v: float | None) -> float:
+    """ς of noise on messages where nobody said it: halfway between ½ and the step's v."""
+    return 0.5 if v is None else (0.5 + v) / 2
+
+
 @dataclass(frozen=True, repr=False)
 class Mechanism(ABC):
     """A law of noise, where it goes, and either its scale or the budget to find one for."""
@@ -218,6 +223,10 @@ class Mechanism(ABC):
         """How the noise on messages goes with time, as far as it was said: what an algorithm's assumptions look at."""
         return self.scale if self.scale is not None or self.exponent is None else Decay(1.0, self.exponent, self.ratio)
 
+    def fading(self, v: float | None) -> Decay:
+        """How the noise on messages will go with time, for steps of exponent v; its size where it was said, else 1."""
+        return self.message_scale or Decay(1.0, halfway(v), self.ratio)
+
     def terms(self, setting: Setting) -> list[Terms]:
         """Every learner's terms, with scales found for its budget where none were given."""
         learners = setting.learners
@@ -315,7 +324,7 @@ class Mechanism(ABC):
         if self.exponent is not None:
             return self.exponent
         if self.where == "messages":
-            return 0.5 if v is None else (0.5 + v) / 2
+            return halfway(v)
         if setting.window == 1:
             return 0.0
         return usual_exponent(self.law, 0.5 if v is None else v, math.inf if self.horizon is None else self.horizon)

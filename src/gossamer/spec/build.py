@@ -85,7 +85,7 @@ def build(spec: Spec, read: OnePass | None = None) -> Parts:
         if stream.table.undeclared:  # before what a declaration would mend
             raise NotProvable("privacy cannot be proved: ", stream.table.undeclared)
         refuse_unbounded(model)
-    steps, why = _steps(spec, dataset, stream)
+    steps, why = run_length(spec, dataset, stream)
     return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
 
 
@@ -260,7 +260,7 @@ def refuse_unbounded(model: Model) -> None:
         )  # fmt: skip
 
 
-def _steps(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, list[Sentence]]:
+def run_length(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, list[Sentence]]:
     """How many rounds, and a sentence where the data decide it."""
     steps = spec.length.steps
     if steps is not None:
