@@ -30,7 +30,7 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.metrics import write_metrics
 from gossamer.peers.outcome import collect_outcomes, write_outcome
 from gossamer.peers.outcome_file import read_outcome
-from gossamer.peers.pair_keys import PartyPairs, fingerprint_of, shared_key, to_pem
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, fingerprint_of, shared_key, to_pem
 from gossamer.peers.process import LearnerProcess, digest_of
 from gossamer.peers.uncancelled import Shares, tell_uncancelled
 from gossamer.privacy.pairs import OwnPairs
@@ -97,7 +97,7 @@ def keys_at(where):
     plan, own = read_config(where), secret_in(where)
     for j in plan.partners:
         other = secret_in(where.with_name(f"learner-{j}")).public_key()
-        yield j, shared_key(own, other, plan.run_name, plan.learner, j)
+        yield j, shared_key(own, other, plan.agreement, plan.learner, j)
 
 
 def test_keys_are_hkdf_of_the_exchanged_secret(run):
@@ -105,9 +105,23 @@ def test_keys_are_hkdf_of_the_exchanged_secret(run):
     own, plan = secret_in(place(run, 2)), read_config(place(run, 2))
     for j, key in keys_at(place(run, 2)):
         common = own.exchange(secret_in(place(run, j)).public_key())
-        extracted = hmac.digest(plan.run_name.encode(), common, "sha256")
+        extracted = hmac.digest(plan.agreement.encode(), common, "sha256")
         info = f"gossamer pair {min(j, 2)} {max(j, 2)}".encode()
         assert key == hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def test_settings_of_one_name_that_are_not_the_same_have_no_key_in_common(run):
+    """A name has 64 bits of the settings: with 2^32 tries its maker finds two that say different things."""
+    agreed = agree_on(place(run, 0), 1)
+    edit(place(run, 0), r"floor = [\d.e-]+", "floor = 1e-3")
+    assert agree_on(place(run, 0), 1, name=read_config(place(run, 1)).run_name) != agreed
+
+
+def agree_on(where, j, name=None):
+    plan = read_config(where)
+    plan.run_name = name or plan.run_name
+    plan.fingerprint = plan.run_name.partition(":")[2]
+    return agree_on_keys(plan, secret_in(where), {j: secret_in(where.with_name(f"learner-{j}")).public_key()})[j]
 
 
 def test_a_party_draws_with_these_keys(run):
