@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.checks.worlds import Case
 from gossamer.errors import BadValue, GossamerError, NotProvable
 from gossamer.experiments.tasks import Task
 from gossamer.privacy import pairs as pair_room
@@ -216,12 +217,51 @@ def test_resumed_runs_draw_on_with_new_keys():
     assert whole.epsilon.spent == pytest.approx(1.0, rel=1e-3)
 
 
+def test_latest_gradients_go_on_for_longer_with_the_releases_that_they_began_with():
+    """When the first is, follows from the length that was planned, and not from that of the run that goes on."""
+    half = mushrooms(budget(), steps=30, gradient="latest")
+    whole = mushrooms(budget(), steps=60, gradient="latest", resume=half)
+    assert whole.config["releases"] == half.config["releases"]
+    assert whole.config["secrets"] == half.config["secrets"]
+
+
+def test_a_claim_that_leaves_out_curious_learners_says_so():
+    """One other learner has keys of its own: with no colluders allowed, ε is exceeded by its view."""
+    share = 1.0
+    outside, one = (gs.Secrets("2-regular", q, share).left(6, share).max() for q in (0, 1))
+    assert one > 1.2 * outside
+    assert gs.Secrets("2-regular").against == "against anybody who sees all messages and is no learner of the run"
+
+
 def test_values_far_away_are_clamped_and_said():
     """A gradient of a thousand deviations and more does not fit the grid: it is cut off there, and counted."""
     grid = Grid.of([1.0], 1.0, 1.0)
     assert pair_room.CLAMP * grid.step(1.0) == 2.0**10
     run = mushrooms(budget(1e6, releases=gs.every(1, after=20)), steps=30)
     assert any("clamped" in note for note in run.notes)
+    given = {"secrets": gs.Secrets(share=2.0**-6), "releases": gs.every(1, after=20)}
+    run = mushrooms(budget(1e6, **given), steps=30)  # pairs' noise, which is smaller, decides how far the grid reaches
+    assert any("beyond 16 noise scales" in note for note in run.notes)
+
+
+def test_choices_of_colluders_are_gone_through_once_however_often_the_share_is_asked_for(monkeypatch):
+    from gossamer.privacy import secrets
+
+    calls, usual = [], secrets._left_by_share
+    monkeypatch.setattr(secrets, "_left_by_share", lambda *given: calls.append(1) or usual(*given))
+    given = gs.Secrets("4-regular", colluders=3)
+    for releases in (11, 22, 33):
+        given.share_for(13, releases, 1.0)
+    assert len(calls) == 1
+
+
+def test_noise_that_does_not_go_on_one_grid_is_refused_before_a_run():
+    case = Case(
+        gs.ldp_gradient_tracking(step=gs.decay(0.05, 0.8)), gs.Network.ring(4), gs.LogisticRegression(l2=0.01),
+        budget((1.0, 1.0, 1.0, 1e9), secrets=gs.Secrets()), "history", 20, 2,
+    )  # fmt: skip
+    with pytest.raises(NotProvable, match="one grid"):
+        case.mechanism.terms(case.setting)
 
 
 def test_many_learners_release_rarely():

@@ -182,7 +182,8 @@ class Privacy:
         "partners each [default: none]."
     )
     colluders: int | None = setting(
-        help="With --secrets: how many learners may put their secrets together, and ε still holds [default: 0].",
+        help="With --secrets: how many learners may put their secrets together, and ε still holds [default: 0, which "
+        "is against outsiders alone].",
         least=0,
     )
     share: float | None = setting(
