@@ -252,6 +252,18 @@ def test_the_secret_lives_in_the_journal_and_goes_with_it(run):
     started(where)
 
 
+def test_when_all_is_delivered_the_secret_is_gone_from_the_disk_and_the_party_starts_again(run):
+    where = place(run, 1)
+    text = secret_in(where).private_bytes_raw().hex().encode()
+    started(where)
+    learner = LearnerProcess(read_config(where), connect=hub_of())
+    assert any(text in file.read_bytes() for file in where.glob("journal.db*"))
+    learner.journal.mark_delivered()
+    learner.journal.close()
+    assert not any(text in file.read_bytes() for file in where.iterdir())
+    started(where)
+
+
 def test_a_secret_behind_a_link_is_removed_where_it_lies(run, tmp_path):
     real = tmp_path / "elsewhere.pem"
     shutil.move(place(run, 1) / "secret.pem", real)
@@ -315,6 +327,7 @@ REFUSED = {
     r"names 0, 1, 2: expected every learner": (r'"3" = "\w+"\n', ""),
     "can be left alone": ("colluders = 1", "colluders = 3"),
     "times the smallest; give budgets": ("floor = 0.5", "floor = 1e-9"),
+    "times the smallest; give budgets or weights": ("floor = 0.5", "floor = 1e-299"),
 }
 
 

@@ -19,7 +19,9 @@ no two journals ever draw with one key. Therefore a key lives in the journal, an
 1. At the first start the secret is committed to the journal, and waits for the disk; only then its file is removed.
    Nothing was drawn before. A crash in between leaves both, with the same key: the next start removes the file.
 2. From then on the secret is where the journal is. Who loses the journal has lost the secret, and cannot start again.
-3. Keys follow from the secret and the agreement, so another run, or the same one with other settings, has others.
+3. When all that was sent has been used, the secret is deleted from the journal: who breaks in later, or asks for
+   everybody's journals after the run, finds no key.
+4. Keys follow from the secret and the agreement, so another run, or the same one with other settings, has others.
 
 A journal may be given another secret only while nothing was sent from it: later its settings stay, of which the key's
 fingerprint is one. What this does not stop is the owner who copies the folder before the first start, or the journal

@@ -450,7 +450,7 @@ def _agreed(units: list[Terms], floor: float | None, stated: bool) -> list[Terms
     for unit, own in zip(units, wanted, strict=True):
         shared = _shared_of(unit)
         left, times = shared.seen**2, max(own / floor, 1.0)
-        ratio = times if stated else math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
+        ratio = times if stated else math.sqrt(1 + (times * times - 1) / left) * (1 + 1e-9 * (times > 1))
         shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
         agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
     known = [(unit.initial, _shared_of(unit)) for unit in agreed]

@@ -221,7 +221,8 @@ class Shared(NamedTuple):
 
 def seen_of(left: float, ratio: float) -> float:
     """√(σ_i² (Σ⁻¹)_ii): how much of a shift is seen, where learner i's own noise is `ratio` times the others'."""
-    return math.sqrt(ratio**2 * left / (1 + (ratio**2 - 1) * left))
+    squared = ratio * ratio  # ∞, where a power would overflow
+    return math.sqrt(squared * left / (1 + (squared - 1) * left))
 
 
 def _checked_graph(graph: Any) -> str | Pairs:
