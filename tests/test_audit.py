@@ -80,9 +80,7 @@ def quantity(clip):
     [
         ("gaussian source", logistic, 1, 0.999),
         ("gaussian source", softmax, 3, 0.9),  # moments and gradients do not lie in one direction
-        ("gaussian source", quantity, 1, 0.999),
-        ("laplace source", logistic, 1, 0.9),  # of moments' L1 norm, of which 4/5 can change
-        ("laplace source", quantity, 1, 0.9),
+        ("laplace source", quantity, 1, 0.9),  # of moments' L1 norm, of which 4/5 can change
     ],
 )
 def test_standardised_records_pass_and_the_sceptic_comes_near(name, model, band, least):
@@ -113,7 +111,10 @@ PLANTED_IN = {
 }
 
 
-@pytest.mark.parametrize("where", PLANTED_IN)
+SLOW = ("laplace source, clipped", "laplace source, a standardised quantity")  # `gossamer audit --self-test` has them
+
+
+@pytest.mark.parametrize("where", [where for where in PLANTED_IN if where not in SLOW])
 def test_every_planted_defect_is_found(where):
     found = list(self_test(PLANTED_IN[where]))
     assert [defect.name for defect, finding in found if finding is None] == []

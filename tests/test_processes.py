@@ -55,7 +55,7 @@ def make(
     X, y = records(steps, m)
     port = free_ports(m)
     names = [f"x{k:04}" for k in range(FEATURES)]  # features lie in the order of their names
-    party = {"durability": "process"}
+    party = {"durability": "process" if secrets is None else "power"}
     party |= {
         name: changes.pop(name) for name in list(changes) if name in ("late", "patience", "durability", "metrics")
     }

@@ -107,7 +107,7 @@ def _secret(network: Network, rounds: int, per_round: int) -> list[Case]:
         decay([1 / weight for weight in weights], 0.3), "source", delta=1e-5, releases=every(1, after=2), band=3,
         secrets=Secrets(colluders=min(2, m - 2), share=1.0),
     )  # fmt: skip
-    some = Secrets("4-regular", colluders=1, share=2.0) if m > 5 else Secrets(share=2.0)
+    some = Secrets("4-regular", colluders=1, share=2.0) if m > 5 else Secrets(colluders=min(1, m - 2), share=2.0)
     plain = Gaussian(decay(1.0, 0.0), "source", delta=1e-5, releases=every(1), secrets=some)
     return [
         Case(algorithm, network, _model(weighted, True), weighted, "history", rounds, per_round, weights=weights),

@@ -288,6 +288,12 @@ class Plan:
             raise GossamerError(
                 "[secrets] without a budget: others count on this party's noise; give [privacy] epsilon."
             )
+        if self.config.party.durability != "power":
+            # A round that was sent and is lost would be drawn again, with the same noise of pairs and other own noise.
+            raise GossamerError(
+                f"[secrets] with [party] durability = {toml_value(self.config.party.durability)}: a round must not be "
+                'drawn twice, not even after a power cut; use durability = "power".'
+            )
         if plan.where != "source":
             raise GossamerError(
                 f"[secrets] with [privacy] where = {toml_value(plan.where)}: noise of pairs cancels at the source "
