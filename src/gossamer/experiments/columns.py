@@ -36,13 +36,14 @@ class Loss:
     start: float  # θ_0
     mu: float
     L: float
+    pull: float  # by how much a record moves ∇l if it is 1 farther away
     gradient: Callable[[Array, Array], Array]  # of θ and the mean of the records so far
     gap: Callable[[Array], Array]  # F(θ) − F*
 
 
 def quadratic(mu: float = 1.0, start: float = 1.0) -> Loss:
     return Loss(
-        "quadratic", start, mu, mu, lambda theta, mean: mu * (theta - mean), lambda theta: mu / 2 * theta**2
+        "quadratic", start, mu, mu, mu, lambda theta, mean: mu * (theta - mean), lambda theta: mu / 2 * theta**2
     )
 
 
@@ -55,7 +56,7 @@ def convex(start: float = 0.5) -> Loss:
     def gap(theta: Array) -> Array:
         return np.minimum(np.abs(theta), 1) ** POWER + POWER * np.maximum(np.abs(theta) - 1, 0)
 
-    return Loss("convex", start, 0.0, POWER * (POWER - 1.0), slope, gap)
+    return Loss("convex", start, 0.0, POWER * (POWER - 1.0), 1.0, slope, gap)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
     replay       what two worlds that differ in the first record really send: the method's own functions, the same received
                  in both, the record at either end of its range. Nothing that happened can be below it.
-    recursion    what is booked in a run: x_{t+1} ≤ A_t x_t + b_t G_t, see gossamer.privacy.recursion
+    recursion    x_{t+1} ≤ A_t x_t + b_t G_t, as every run books it (see gossamer.privacy.recursion), with what is known of
+                 these records: where a run books 2c for two records' gradients at one point, theirs differ by 2 at most
     Theorem 4    part 1 of the paper's theorem, as printed
 
 Laplace noise on messages and gradients over all records so far, so that the first record is the dearest.
@@ -15,17 +16,16 @@ import numpy as np
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.experiments.columns import Columns, centres
 from gossamer.privacy import lemma2_constant, theorem4
-from gossamer.privacy.recursion import GradientBound, charges, sensitivities
 from gossamer.types import Array
 
-REPLAY, RECURSION, THEOREM_4 = "replay of two worlds (a lower bound)", "recursion (what is booked)", "Theorem 4, part 1"
+REPLAY, RECURSION, THEOREM_4 = "replay of two worlds", "recursion", "Theorem 4, part 1"
 
 
 def count_epsilons(columns: Columns, steepest: float, rounds: int) -> dict[str, tuple[Array, Array]]:
     """ε by each way, at rounds that are spread evenly in log t; `steepest` bounds |∇f_i| where the run has been."""
-    at = np.unique(np.geomspace(1, rounds, 30).astype(int))
+    at = np.unique(np.geomspace(2, rounds, 30).astype(int))  # s_0 and θ_0 tell nothing
     weights = np.stack([1 / _scale(columns, channel, rounds + 1) for channel in ("s", "theta")], axis=1)
-    c = steepest + columns.loss.L if columns.loss.mu else steepest + 1  # |∇l| ≤ |∇f_i| + how far a record pulls
+    c = steepest + columns.loss.pull  # |∇l| ≤ |∇f_i| + how far a record pulls
     booked = recursion(columns, c, weights[:rounds])
     dearest = int(booked[:, -1].argmax())
     replayed = replay(columns, weights[:rounds])
@@ -42,16 +42,24 @@ def _scale(columns: Columns, channel: str, rounds: int) -> Array:
 
 
 def recursion(columns: Columns, c: float, weights: Array) -> Array:
-    """(m, T): what each learner has spent after 1, 2, … rounds."""
-    network, T = columns.network, len(weights)
+    """(m, T): what each learner has spent after 1, 2, … rounds, by G_t = (2 + t min(Lδθ, 2c))/(t+1), at the records' scale.
+
+    Two records pull differently by at most 2 `pull`, and any other record's gradients, at points δθ apart, by Lδθ.
+    """
+    network, loss, T = columns.network, columns.loss, len(weights)
     dynamics = ldp_gradient_tracking(columns.plan.step, strict=False).dynamics
     assert dynamics is not None
     own = network.own_weights(T)
-    bound = GradientBound(c, columns.loss.L, 0.0, 1)
-    spent = [
-        charges(sensitivities(dynamics(network.rows([i]), own[:, i]), bound, np.inf), weights, squared=False)
-        for i in range(network.m)
-    ]
+    each = [dynamics(network.rows([i]), own[:, i]) for i in range(network.m)]
+    A, b = (
+        np.stack([one.A for one in each], axis=1),
+        np.stack([one.b for one in each], axis=1),
+    )  # (T, m, 2, 2), (T, m, 2)
+    x, spent = np.zeros((network.m, 2)), np.zeros((network.m, T))
+    for t in range(T):
+        spent[:, t] = x @ weights[t]
+        G = (2 * loss.pull + t * np.minimum(loss.L * x[:, 1], 2 * c)) / (t + 1)
+        x = (A[t] @ x[:, :, None])[:, :, 0] + b[t] * G[:, None]
     return np.cumsum(spent, axis=1)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.report.bands import COLOURS
 from gossamer.report.curves import plain_axes
@@ -40,8 +41,8 @@ class Panel:
     until: float = np.inf
 
 
-def draw_rates(panels: Sequence[Panel], *, ylabel: str, title: str) -> Figure:
-    """One panel for each schedule. Predicted slopes start a little above the mean, where the fitted line starts."""
+def draw_rates(panels: Sequence[Panel], *, ylabel: str, title: str, first: float = 1.0) -> Figure:
+    """One panel for each schedule, from round `first` on. Predicted slopes start above where the fitted line starts."""
     from matplotlib.figure import Figure
 
     down = -(-len(panels) // ACROSS)
@@ -50,7 +51,7 @@ def draw_rates(panels: Sequence[Panel], *, ylabel: str, title: str) -> Figure:
     for axes in grid.flat[len(panels) :]:
         axes.remove()
     for axes, panel in zip(grid.flat[: len(panels)], panels, strict=True):
-        _draw_panel(axes, panel)
+        _draw_panel(axes, panel, panel.t >= first)
         axes.tick_params(labelbottom=True)
     figure.supxlabel("rounds t", fontsize=10)
     figure.supylabel(ylabel, fontsize=10)
@@ -58,9 +59,10 @@ def draw_rates(panels: Sequence[Panel], *, ylabel: str, title: str) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
-    axes.fill_between(panel.t, panel.low, panel.high, color=MEASURED, alpha=0.2, linewidth=0)
-    axes.plot(panel.t, panel.mean, color=MEASURED, linewidth=1.5, label="mean over seeds")
+def _draw_panel(axes: Axes, panel: Panel, shown: NDArray[np.bool_]) -> None:
+    t = panel.t[shown]
+    axes.fill_between(t, panel.low[shown], panel.high[shown], color=MEASURED, alpha=0.2, linewidth=0)
+    axes.plot(t, panel.mean[shown], color=MEASURED, linewidth=1.5, label="mean over seeds")
     x = np.array([panel.since, min(panel.t[-1], panel.until)])
     line = panel.level * x**panel.slope
     axes.plot(x, line, "--", color=FITTED, linewidth=1.6, label=f"fitted: slope {_signed(panel.slope)}")
@@ -71,11 +73,15 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         guide = ABOVE ** (k + 1) * line[0] * (x / x[0]) ** -exponent
         axes.plot(x, guide, ":", color=GUIDES[k], linewidth=1.9, label=f"{', '.join(names)}: {_signed(-exponent)}")
     if panel.bound is not None:
-        axes.plot(panel.t, panel.bound, color="#444444", linewidth=1.2, label="proved bound")
+        axes.plot(t, panel.bound[shown], color="#444444", linewidth=1.2, label="proved bound")
     axes.set(xscale="log", yscale="log")
-    axes.set_title(panel.title, loc="left", fontsize=9.5)
+    axes.set_title(_in_symbols(panel.title), loc="left", fontsize=9.5)
     plain_axes(axes)
     axes.legend(frameon=False, fontsize=7.5, loc="best")
+
+
+def _in_symbols(text: str) -> str:
+    return text.replace("ς_ζ", r"$\varsigma_\zeta$").replace("ς_ϑ", r"$\varsigma_\vartheta$").replace("-", "−")
 
 
 def _signed(value: float) -> str:
@@ -94,7 +100,7 @@ def draw_epsilons(curves: Mapping[str, tuple[Array, Array]], title: str) -> Figu
             style |= {"marker": "o", "markersize": 4}
         axes.plot(t, epsilon, **style)
     axes.set(xscale="log", yscale="log", xlabel="rounds t", ylabel="ε spent by the learner that spends most")
-    figure.suptitle("\n".join(textwrap.wrap(title, 95)), x=0.01, ha="left", fontsize=10)
+    figure.suptitle(_in_symbols("\n".join(textwrap.wrap(title, 95))), x=0.01, ha="left", fontsize=10)
     plain_axes(axes)
     axes.legend(frameon=False, fontsize=8, loc="best")
     return figure
@@ -109,10 +115,20 @@ def draw_tradeoff(curves: Mapping[str, tuple[Array, Array]], title: str) -> Figu
     for k, (label, (epsilon, rate)) in enumerate(curves.items()):
         style = "--" if "ours" in label else "-"
         axes.plot(
-            epsilon, rate, style, color=COLOURS[k], linewidth=1.7, marker="o", markersize=3.5, label=label, zorder=3 - k / 9
+            epsilon,
+            rate,
+            style,
+            color=COLOURS[k],
+            linewidth=1.7,
+            marker="o",
+            markersize=3.5,
+            label=label,
+            zorder=3 - k / 9,
         )
     axes.set(
-        xscale="log", xlabel="ε for ever, of noise that starts with scale 1", ylabel="proved rate: E‖θ − θ*‖² = O(t^−rate)"
+        xscale="log",
+        xlabel="ε for ever, of noise that starts with scale 1",
+        ylabel="proved rate: E‖θ − θ*‖² = O(t^−rate)",
     )
     axes.set_ylim(0, 1.06)
     figure.suptitle("\n".join(textwrap.wrap(title, 100)), x=0.01, ha="left", fontsize=10)

@@ -1,0 +1,72 @@
+"""`gossamer theory`: what the theorems predict, against what happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.cli.output import check_place, command_line
+from gossamer.cli.watch import counted, undisturbed
+from gossamer.experiments import theory as study
+from gossamer.experiments.pages import Page
+from gossamer.experiments.theory_words import tell_convex, tell_quadratic
+
+SHOWN = 6  # columns of the page's table that a terminal has room for
+What = Literal["quadratic", "convex", "mushrooms", "schedules"]
+
+
+def theory(
+    what: What = typer.Argument(
+        metavar="quadratic|convex|mushrooms|schedules",
+        help="The problem to measure on; or 'schedules': the exponents with the fastest proved rate, or the most room "
+        "for a finite budget.",
+    ),
+    rounds: int | None = typer.Option(None, min=200, help="Rounds [default: by effort]."),
+    seeds: int | None = typer.Option(None, min=2, help="Seeds [default: by effort]."),
+    seed: int = typer.Option(0, min=0, help="Where the random numbers start."),
+    quick: bool = typer.Option(False, "--quick", help="Fewer rounds and seeds: a first look, in about half a minute."),
+    out: Path = typer.Option(Path("gossamer-theory"), help="Folder for the page, its numbers and its pictures."),
+) -> None:
+    """Measure how fast Algorithm 1 converges and what it costs, against what the theorems say.
+
+    \b
+    gossamer theory quadratic --quick
+    gossamer theory convex
+    gossamer theory schedules
+    """
+    check_place(out / "results.json")
+    with counted("theory", kept=False) as progress:
+        page = _page(what, rounds, seeds, seed, quick, progress)
+    with undisturbed():
+        page.write(out, command_line())
+    console = Console()
+    head, *body = page.rows
+    table = Table(*head[:SHOWN], box=None, header_style="bold", pad_edge=False)
+    for row in body:
+        table.add_row(*map(escape, row[:SHOWN]))
+    console.print(table)
+    for sentence in page.findings:
+        console.print(escape(sentence), highlight=False)
+    console.print(f"Numbers, pictures and words: {escape(str(out))}", highlight=False)
+
+
+def _page(what: What, rounds: int | None, seeds: int | None, seed: int, quick: bool, progress: study.Progress) -> Page:
+    if what == "quadratic":
+        effort = _effort(study.QUICK if quick else study.FULL, rounds, seeds)
+        return tell_quadratic(study.run_quadratic(effort, progress, seed=seed), effort, seed)
+    if what == "convex":
+        effort = _effort(study.QUICK if quick else study.CONVEX_FULL, rounds, seeds)
+        return tell_convex(study.run_convex(effort, progress, seed=seed), effort, seed)
+    raise NotImplementedError
+
+
+def _effort(usual: study.Effort, rounds: int | None, seeds: int | None) -> study.Effort:
+    """The usual one with as many rounds and seeds as are asked for; slopes are fitted over the same share of log t."""
+    length = rounds or usual.rounds
+    return replace(usual, rounds=length, seeds=seeds or usual.seeds, since=min(usual.since, length // 10))
