@@ -13,8 +13,12 @@ from rich.table import Table
 
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
+from gossamer.errors import GossamerError
 from gossamer.experiments import theory as study
+from gossamer.experiments import theory_mushrooms as mushrooms
 from gossamer.experiments.pages import Page
+from gossamer.experiments.theory_mushroom_words import tell_mushrooms
+from gossamer.experiments.theory_schedules import tell_schedules
 from gossamer.experiments.theory_words import tell_convex, tell_quadratic
 
 SHOWN = 6  # columns of the page's table that a terminal has room for
@@ -63,7 +67,12 @@ def _page(what: What, rounds: int | None, seeds: int | None, seed: int, quick: b
     if what == "convex":
         effort = _effort(study.QUICK if quick else study.CONVEX_FULL, rounds, seeds)
         return tell_convex(study.run_convex(effort, progress, seed=seed), effort, seed)
-    raise NotImplementedError
+    if what == "mushrooms":
+        effort = _effort(mushrooms.QUICK if quick else mushrooms.FULL, rounds, seeds)
+        return tell_mushrooms(mushrooms.run_mushrooms(effort, progress, seed), effort, seed)
+    if {rounds, seeds} != {None}:
+        raise GossamerError("gossamer theory schedules runs nothing: leave --rounds and --seeds out.")
+    return tell_schedules(steps=4 if quick else 12)
 
 
 def _effort(usual: study.Effort, rounds: int | None, seeds: int | None) -> study.Effort:

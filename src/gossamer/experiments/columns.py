@@ -1,18 +1,19 @@
 """Hundreds of runs at once: where a loss falls apart into coordinates, every coordinate is a run of its own.
 
-The rounds are the algorithm's own `init`, `emit` and `step` on arrays with a row for each learner and a column for each
-seed; between them stands noise on messages, or at the source, that this file draws. Learner i's records are numbers ξ,
-uniform on [a_i − 1, a_i + 1], with centres a_i whose mean is 0, so that learners differ and θ* = 0.
+The rounds are the algorithm's own `init`, `emit` and `step` on arrays with a row for each learner and a column for
+each seed; between them stands noise on messages, or at the source, that this file draws. Learner i's records are
+numbers ξ, uniform on [a_i − 1, a_i + 1], with centres a_i whose mean is 0, so that learners differ and θ* = 0.
 
     quadratic   l(θ, ξ) = μ/2 (θ − ξ)²                                   ∇f_{i,t}(θ) = μ (θ − mean of ξ so far)
     convex      l(θ, ξ) = φ(θ) + ξθ,  φ = |θ|¹⁰ up to 1, then straight    ∇f_{i,t}(θ) = φ'(θ) + mean of ξ so far
 
-All that a gradient over all records so far needs of them is their mean. The quadratic's gradients are bounded only on the
-region that a run visits; the convex one's are bounded everywhere, by 10 + |a_i| + 1.
+All that a gradient over all records so far needs of them is their mean. The quadratic's gradients are bounded only
+on the region that a run visits; the convex one's are bounded everywhere, by 10 + |a_i| + 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,13 +38,21 @@ class Loss:
     mu: float
     L: float
     pull: float  # by how much a record moves ∇l if it is 1 farther away
+    steepest: float  # |∇F| at any θ
     gradient: Callable[[Array, Array], Array]  # of θ and the mean of the records so far
     gap: Callable[[Array], Array]  # F(θ) − F*
 
 
 def quadratic(mu: float = 1.0, start: float = 1.0) -> Loss:
     return Loss(
-        "quadratic", start, mu, mu, mu, lambda theta, mean: mu * (theta - mean), lambda theta: mu / 2 * theta**2
+        "quadratic",
+        start,
+        mu,
+        mu,
+        mu,
+        math.inf,
+        lambda theta, mean: mu * (theta - mean),
+        lambda theta: mu / 2 * theta**2,
     )
 
 
@@ -54,9 +63,10 @@ def convex(start: float = 0.5) -> Loss:
         return POWER * np.clip(theta, -1, 1) ** (POWER - 1) + mean
 
     def gap(theta: Array) -> Array:
-        return np.minimum(np.abs(theta), 1) ** POWER + POWER * np.maximum(np.abs(theta) - 1, 0)
+        size = np.abs(theta)
+        return np.asarray(np.minimum(size, 1) ** POWER + POWER * np.maximum(size - 1, 0))
 
-    return Loss("convex", start, 0.0, POWER * (POWER - 1.0), 1.0, slope, gap)
+    return Loss("convex", start, 0.0, POWER * (POWER - 1.0), 1.0, POWER, slope, gap)
 
 
 @dataclass(frozen=True)
@@ -146,7 +156,8 @@ class Columns:
         algorithm, rows = ldp_gradient_tracking(plan.step, strict=False), self.network.rows()
         at = np.unique(np.geomspace(1, rounds, marks).round().astype(np.int64))
         state = algorithm.init(rows, np.full(shape, loss.start))
-        mean, middle, steepest, kept = np.zeros(shape), centres(self.network.m), 0.0, []
+        mean, middle, steepest = np.zeros(shape), centres(self.network.m), 0.0
+        kept: list[tuple[Array, Array]] = []
         for t in range(rounds):
             mean += (middle + rng.uniform(-1, 1, shape) - mean) / (t + 1)
             gradient = loss.gradient(state.theta, mean)

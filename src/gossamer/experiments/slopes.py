@@ -1,7 +1,7 @@
 """Slopes on log-log paper, with intervals by resampling seeds.
 
-The slope is that of the least-squares line through (log t, log of the mean over seeds), over marks that are spread evenly
-in log t. Marks of one run depend on each other, seeds do not: so an interval is found by drawing seeds with
+The slope is that of the least-squares line through (log t, log of the mean over seeds), over marks that are spread
+evenly in log t. Marks of one run depend on each other, seeds do not: so an interval is found by drawing seeds with
 replacement, and fitting again.
 """
 

@@ -1,8 +1,8 @@
 """Measured against predicted on the Mushrooms: logistic regression with a ridge, real records, 117 coordinates.
 
-Records are drawn from the table with replacement, so that F is the mean loss of the table and θ* is known. What holds of
-the theorems' assumptions is less here than on a quadratic: the paper's own exponents break Assumption 4, and with μ = l2
-so small that Σ μλ_t is a few, t → ∞ is far away.
+Records are drawn from the table with replacement, so that F is the mean loss of the table and θ* is known. What
+holds of the theorems' assumptions is less here than on a quadratic: the paper's own exponents break Assumption 4,
+and with μ = l2 so small that Σ μλ_t is a few, t → ∞ is far away.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Measured(NamedTuple):
 
 
 def run_mushrooms(effort: Effort, progress: Progress, seed: int = 0) -> list[Measured]:
-    network, model, measured = Network.paper(), LogisticRegression(l2=RIDGE), []
+    network, model = Network.paper(), LogisticRegression(l2=RIDGE)
+    measured: list[Measured] = []
     total = len(SCHEDULES) * (effort.seeds + 1)
     for label, (v, exponents) in SCHEDULES.items():
         step, noise = decay(1.0, v), decay(1.0, exponents)
@@ -78,12 +79,12 @@ def _run(
         ldp_gradient_tracking(step, strict=False), network, mushrooms(learners=network.m, seed=seed), model=model,
         privacy=simulated(noise, seed), steps=rounds, evaluate_every=max(1, rounds // 100), seed=seed,
     )  # fmt: skip
-    history = run.history[1:]
+    history = run.history
     return {
-        "t": history.t.astype(float),
-        "error": history.tracking_error**2,
-        "gap": history.optimality_gap,
-        "consensus": history.consensus_error**2,
+        "t": history.t[1:].astype(float),
+        "error": history.tracking_error[1:] ** 2,
+        "gap": history.optimality_gap[1:],
+        "consensus": history.consensus_error[1:] ** 2,
     }
 
 
@@ -98,9 +99,7 @@ def _epsilons(
     booked = np.array([epsilon_curve(each, at.astype(float), 0.0) for each in terms])
     replayed = []
     for length in REPLAYED:
-        audited = Audited(
-            algorithm, network, model, mechanism, "history", length, 1, bounds=stream.table.bounds
-        )
+        audited = Audited(algorithm, network, model, mechanism, "history", length, 1, bounds=stream.table.bounds)
         losses = worst_found(audited, climbs=CLIMBS, seed=seed).losses
         replayed.append(max(float(mechanism.law.one_shift(float(loss))) for loss in losses))
     gamma, rows = 1 - network.spectral_gap, network.rows()
@@ -114,7 +113,10 @@ def _epsilons(
         return theorem4(c, steps[:T], np.hstack([scale, scale]), least_R, least_C, u, c_z, gamma)
 
     return {
-        "Theorem 4, part 1": (at.astype(float), np.array([max(printed(i, int(T)) for i in range(network.m)) for T in at])),
+        "Theorem 4, part 1": (
+            at.astype(float),
+            np.array([max(printed(i, int(T)) for i in range(network.m)) for T in at]),
+        ),
         "recursion": (at.astype(float), booked.max(axis=0)),
         "replay of two worlds": (np.array(REPLAYED, dtype=float), np.array(replayed)),
     }

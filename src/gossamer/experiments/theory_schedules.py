@@ -1,8 +1,8 @@
 """`gossamer theory schedules`: what a faster rate costs in ε for ever, along the best exponents.
 
-For every rate the schedule with the most room (gossamer.theory.best) is priced by the accountant: λ0 = 1, noise that starts
-with scale 1, one record a round with ‖∇l‖ ≤ 1 and L = ¼ (logistic loss on records of norm 1), the paper's network and the
-learner that pays most on it. At the source releases begin in round 100.
+For every rate the schedule with the most room (gossamer.theory.best) is priced by the accountant: λ0 = 1, noise that
+starts with scale 1, one record a round with ‖∇l‖ ≤ 1 and L = ¼ (logistic loss on records of norm 1), the paper's
+network and the learner that pays most on it. At the source releases begin in round 100.
 """
 
 from __future__ import annotations
@@ -95,21 +95,31 @@ def tell_schedules(steps: int) -> Page:
     }
     return Page(
         "The best exponents, and what a rate costs",
-        "Exponents with the fastest proved rate among those with a budget that is finite for ever, and with the most room for "
-        "that budget; a distance of 0.05 is kept from every strict condition. 'Theorem 2' is the paper's, 'ours' is for losses "
-        "that are strongly convex record by record. ε is of noise that starts with scale 1, λ0 = 1, ‖∇l‖ ≤ 1, L = ¼, one record "
-        f"a round, for the learner that pays most on the paper's graph; Gaussian at δ = {DELTA:g}; at the source releases begin "
-        f"in round {FIRST}. Noise of scale 1 on messages and at the source are different things: compare along a curve, not "
+        "Exponents with the fastest proved rate among those with a budget that is finite for ever, and with the "
+        "most room for "
+        "that budget; a distance of 0.05 is kept from every strict condition. 'Theorem 2' is the paper's, 'ours' "
+        "is for losses "
+        "that are strongly convex record by record. ε is of noise that starts with scale 1, λ0 = 1, ‖∇l‖ ≤ 1, L = "
+        "¼, one record "
+        f"a round, for the learner that pays most on the paper's graph; Gaussian at δ = {DELTA:g}; at the source "
+        f"releases begin "
+        f"in round {FIRST}. Noise of scale 1 on messages and at the source are different things: compare along a "
+        f"curve, not "
         "across these two.",
         rows,
         [
-            "Theorem 2 has its fastest rate, ½, with all v ≤ ¾ and ς ≥ (v + ½)/2; the most room among these is at v = ¾, ς = ⅝.",
-            "In exponents, noise on messages with ς and noise at the source with α = ς − v have the same rate and the same room "
-            "for a finite budget. What the source is better by is in the constants: no recursion, no Lipschitz constant.",
-            "Gaussian noise at the source reaches the rate 1, which is that of the records themselves, at a finite budget; "
+            "Theorem 2 has its fastest rate, ½, with all v ≤ ¾ and ς ≥ (v + ½)/2; the most room among these is at "
+            "v = ¾, ς = ⅝.",
+            "In exponents, noise on messages with ς and noise at the source with α = ς − v have the same rate and "
+            "the same room "
+            "for a finite budget. What the source is better by is in the constants: no recursion, no Lipschitz "
+            "constant.",
+            "Gaussian noise at the source reaches the rate 1, which is that of the records themselves, at a finite "
+            "budget; "
             "Laplace noise comes near to it only as room is lost.",
         ],
         {"curves": numbers},
         {"tradeoff.png": ("Proved rate against ε for ever", draw_tradeoff(
-            drawn, "Proved rates against ε for ever, along the exponents with the most room; noise that starts with scale 1"))},
+            drawn, "Proved rates against ε for ever, along the exponents with the most room; noise that starts "
+            "with scale 1"))},
     )  # fmt: skip

@@ -128,7 +128,7 @@ def draw_tradeoff(curves: Mapping[str, tuple[Array, Array]], title: str) -> Figu
     axes.set(
         xscale="log",
         xlabel="ε for ever, of noise that starts with scale 1",
-        ylabel="proved rate: E‖θ − θ*‖² = O(t^−rate)",
+        ylabel=r"proved rate: E‖θ − θ*‖² = $O(t^{-\mathrm{rate}})$",
     )
     axes.set_ylim(0, 1.06)
     figure.suptitle("\n".join(textwrap.wrap(title, 100)), x=0.01, ha="left", fontsize=10)
