@@ -23,7 +23,7 @@ from gossamer.types import Array
 
 Progress = Callable[[int, int], None]
 ALLOWED = 0.05  # by how much a fitted slope may be flatter than predicted: it is fitted to finite runs
-PASSED = 20_000  # rounds
+PASSED = 100_000  # rounds
 SPREAD = 3**-0.5  # deviation of a record that is uniform on an interval of half-width 1
 
 

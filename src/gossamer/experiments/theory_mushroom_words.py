@@ -100,9 +100,10 @@ def _findings(measured: Sequence[Measured]) -> list[str]:
         )
         said += one.rates.broken[:1]
         claimed, seen = one.epsilon["recursion"], one.epsilon["replay of two worlds"]
+        then, end = seen[0][-1], claimed[0][-1]
+        by_then, printed = float(claimed[1][claimed[0] == then][0]), one.epsilon["Theorem 4, part 1"][1][-1]
         said.append(
-            f"{one.label}: after {int(seen[0][-1])} rounds a replay reached ε = {seen[1][-1]:.3g}; after "
-            f"{int(claimed[0][-1])} the "
-            f"recursion has {claimed[1][-1]:.3g}, and Theorem 4 part 1 {one.epsilon['Theorem 4, part 1'][1][-1]:.3g}."
+            f"{one.label}: after {then:.0f} rounds a replay reached ε = {seen[1][-1]:.3g} and the recursion has "
+            f"{by_then:.3g}; after {end:.0f} the recursion {claimed[1][-1]:.3g}, Theorem 4 part 1 {printed:.3g}."
         )
     return said

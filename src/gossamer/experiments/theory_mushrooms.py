@@ -95,7 +95,7 @@ def _epsilons(
     algorithm, stream, mechanism = ldp_gradient_tracking(step, strict=False), mushrooms(network.m, seed), Laplace(noise)
     setting = setting_of(algorithm, network, stream, model, "history", rounds)
     terms = mechanism.terms(setting)
-    at = np.unique(np.geomspace(2, rounds, 30).astype(int))
+    at = np.unique([*np.geomspace(2, rounds, 30).astype(int), *REPLAYED])
     booked = np.array([epsilon_curve(each, at.astype(float), 0.0) for each in terms])
     replayed = []
     for length in REPLAYED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ def draw_rates(panels: Sequence[Panel], *, ylabel: str, title: str, first: float
         axes.tick_params(labelbottom=True)
     figure.supxlabel("rounds t", fontsize=10)
     figure.supylabel(ylabel, fontsize=10)
-    figure.suptitle("\n".join(textwrap.wrap(title, 125)), x=0.01, ha="left", fontsize=10)
+    figure.suptitle(_in_symbols("\n".join(textwrap.wrap(title, 125))), x=0.01, ha="left", fontsize=10)
     return figure
 
 
@@ -81,7 +82,10 @@ def _draw_panel(axes: Axes, panel: Panel, shown: NDArray[np.bool_]) -> None:
 
 
 def _in_symbols(text: str) -> str:
-    return text.replace("ς_ζ", r"$\varsigma_\zeta$").replace("ς_ϑ", r"$\varsigma_\vartheta$").replace("-", "−")
+    symbols = {"ς_ζ": r"$\varsigma_\zeta$", "ς_ϑ": r"$\varsigma_\vartheta$", "θ_0": "θ₀"}
+    for name, symbol in symbols.items():
+        text = text.replace(name, symbol)
+    return re.sub(r"-(?=\d)", "−", text)
 
 
 def _signed(value: float) -> str:
