@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MEASURED, FITTED = "#1b4f72", "#c0392b"
 GUIDES = ("#b9770e", "#117864", "#6c3483")
 ABOVE = 1.9  # guides start so many times above the measured mean, so that they do not hide it
+FOR_LEGEND = 0.55  # of a panel's height, on top of it, where a bound leaves no room below
 ACROSS = 3  # panels in a row
 
 
@@ -73,12 +74,25 @@ def _draw_panel(axes: Axes, panel: Panel, shown: NDArray[np.bool_]) -> None:
     for k, (exponent, names) in enumerate(same.items()):
         guide = ABOVE ** (k + 1) * line[0] * (x / x[0]) ** -exponent
         axes.plot(x, guide, ":", color=GUIDES[k], linewidth=1.9, label=f"{', '.join(names)}: {_signed(-exponent)}")
+    axes.set(xscale="log", yscale="log")
     if panel.bound is not None:
         axes.plot(t, panel.bound[shown], color="#444444", linewidth=1.2, label="proved bound")
-    axes.set(xscale="log", yscale="log")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high * (high / low) ** FOR_LEGEND)
+    _thin_ticks(axes)
     axes.set_title(_in_symbols(panel.title), loc="left", fontsize=9.5)
     plain_axes(axes)
-    axes.legend(frameon=False, fontsize=7.5, loc="best")
+    axes.legend(frameon=False, fontsize=7.5, loc="best" if panel.bound is None else "upper right")
+
+
+def _thin_ticks(axes: Axes) -> None:
+    """No ticks between the decades where there are several: they are slow to draw, and tell nothing."""
+    from matplotlib.ticker import NullLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if high > 30 * low:
+            axis.set_minor_locator(NullLocator())
 
 
 def _in_symbols(text: str) -> str:
