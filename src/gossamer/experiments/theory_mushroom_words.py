@@ -69,12 +69,10 @@ def tell_mushrooms(measured: Sequence[Measured], effort: Effort, seed: int) -> P
     return Page(
         "Measured against predicted: the Mushrooms",
         f"Logistic regression with l2 = {RIDGE:g} on raw one-hot features, one mushroom a learner and round, drawn "
-        f"with replacement; "
-        f"λ0 = 1, Laplace noise of first scale 1 on messages, {effort.rounds} rounds, {effort.seeds} seeds from "
-        f"seed {seed}; slopes for t "
-        f"≥ {effort.since}. With μ = {RIDGE:g} the start is forgotten like exp(−μ Σ λ_t), which is a few powers of "
-        f"e here: what is "
-        f"fitted is not yet what happens as t → ∞. Replays go over {longest} rounds at most.",
+        f"with replacement; λ0 = 1, Laplace noise of first scale 1 on messages, {effort.rounds} rounds, "
+        f"{effort.seeds} seeds from seed {seed}; slopes for t ≥ {effort.since}. With μ = {RIDGE:g} the start is "
+        "forgotten like exp(−μ Σ λ_t), which is a few powers of e here: what is fitted is not yet what happens as t "
+        f"→ ∞. Replays go over {longest} rounds at most.",
         rows,
         _findings(measured),
         {

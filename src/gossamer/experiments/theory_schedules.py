@@ -96,27 +96,20 @@ def tell_schedules(steps: int) -> Page:
     return Page(
         "The best exponents, and what a rate costs",
         "Exponents with the fastest proved rate among those with a budget that is finite for ever, and with the "
-        "most room for "
-        "that budget; a distance of 0.05 is kept from every strict condition. 'Theorem 2' is the paper's, 'ours' "
-        "is for losses "
-        "that are strongly convex record by record. ε is of noise that starts with scale 1, λ0 = 1, ‖∇l‖ ≤ 1, L = "
-        "¼, one record "
-        f"a round, for the learner that pays most on the paper's graph; Gaussian at δ = {DELTA:g}; at the source "
-        f"releases begin "
-        f"in round {FIRST}. Noise of scale 1 on messages and at the source are different things: compare along a "
-        f"curve, not "
-        "across these two.",
+        "most room for that budget; a distance of 0.05 is kept from every strict condition. 'Theorem 2' is the "
+        "paper's, 'ours' is for losses that are strongly convex record by record. ε is of noise that starts with "
+        "scale 1, λ0 = 1, ‖∇l‖ ≤ 1, L = ¼, one record a round, for the learner that pays most on the paper's graph; "
+        f"Gaussian at δ = {DELTA:g}; at the source releases begin in round {FIRST}. Noise of scale 1 on messages and "
+        "at the source are different things: compare along a curve, not across these two.",
         rows,
         [
-            "Theorem 2 has its fastest rate, ½, with all v ≤ ¾ and ς ≥ (v + ½)/2; the most room among these is at "
-            "v = ¾, ς = ⅝.",
+            "Theorem 2 has its fastest rate, ½, with all v ≤ ¾ and ς ≥ (v + ½)/2; the most room among these is at v "
+            "= ¾, ς = ⅝.",
             "In exponents, noise on messages with ς and noise at the source with α = ς − v have the same rate and "
-            "the same room "
-            "for a finite budget. What the source is better by is in the constants: no recursion, no Lipschitz "
-            "constant.",
+            "the same room for a finite budget. What the source is better by is in the constants: no recursion, no "
+            "Lipschitz constant.",
             "Gaussian noise at the source reaches the rate 1, which is that of the records themselves, at a finite "
-            "budget; "
-            "Laplace noise comes near to it only as room is lost.",
+            "budget; Laplace noise comes near to it only as room is lost.",
         ],
         {"curves": numbers},
         {"tradeoff.png": ("Proved rate against ε for ever", draw_tradeoff(
