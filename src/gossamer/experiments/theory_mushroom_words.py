@@ -44,8 +44,10 @@ def tell_mushrooms(measured: Sequence[Measured], effort: Effort, seed: int) -> P
             f"ε by several ways of counting, {one.label}", draw_epsilons(one.epsilon, f"Mushrooms, raw one-hot "
             f"features, {one.label}"),
         )  # fmt: skip
+    longest = int(measured[0].epsilon["replay of two worlds"][0][-1])
     rows = [["schedule", "slope of ‖θ−θ*‖² (95 %)", "Theorem 2: −β", "ours: −β'", "slope of F−F*", "Theorem 2: −β/2",
-             "slope of disagreement", "Lemma 8", "ε at the end: replay, recursion, Theorem 4"]]  # fmt: skip
+             "slope of disagreement", "Lemma 8",
+             f"ε: replay ({longest} rounds), recursion and Theorem 4 ({effort.rounds})"]]  # fmt: skip
     for one in measured:
         spent = ", ".join(
             f"{one.epsilon[name][1][-1]:.3g}" for name in ("replay of two worlds", "recursion", "Theorem 4, part 1")
@@ -65,7 +67,6 @@ def tell_mushrooms(measured: Sequence[Measured], effort: Effort, seed: int) -> P
         }
         for one in measured
     }
-    longest = int(measured[0].epsilon["replay of two worlds"][0][-1])
     return Page(
         "Measured against predicted: the Mushrooms",
         f"Logistic regression with l2 = {RIDGE:g} on raw one-hot features, one mushroom a learner and round, drawn "
