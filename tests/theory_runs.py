@@ -1,15 +1,18 @@
 """Problems whose constants are known, and Algorithm 1 on them, with one independent run in each column.
 
-A problem with one parameter, n columns: columns never mix, so that n columns are n runs with their own records and noise.
+A problem with one parameter, n columns: columns never mix, so that n columns are n runs with their own records and
+noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 import gossamer as gs
 from gossamer.networks import Network
@@ -30,7 +33,9 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Quadratic:
-    """l(θ, ξ) = ½ h_i (θ − ξ)², ξ uniform on b_i ± width: F is a parabola with μ = mean h_i, every ∇l has L = max h_i."""
+    """l(θ, ξ) = ½ h_i (θ − ξ)², ξ uniform on b_i ± width: F is a parabola with μ = mean h_i, every ∇l has L = max
+    h_i.
+    """
 
     h: Any
     b: Any
@@ -62,26 +67,29 @@ class Quadratic:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flat:
-    """l(θ, ξ) = log cosh(θ − b_i) + ξθ, ξ uniform on ±width: convex, nowhere strongly, |∇f_i| ≤ 1, L = 1."""
+    """l(θ, ξ) = log cosh(θ − b_i) + ½ ridge θ² + ξθ, ξ uniform on ±width: L = 1 + ridge and μ = ridge.
+
+    Without a ridge it is convex, nowhere strongly, and |∇f_i| ≤ 1 everywhere.
+    """
 
     b: Any
     width: float = 0.5
+    ridge: float = 0.0
 
-    @property
+    @cached_property
     def optimum(self) -> float:
-        grid = np.linspace(self.b.min(), self.b.max(), 200_001)
-        return float(grid[np.argmin(sum(np.logaddexp(grid - b, b - grid) for b in self.b))])
+        return float(brentq(lambda x: np.tanh(x - self.b).mean() + self.ridge * x, -2, 2, xtol=1e-14))
 
     def gap(self, theta: Any) -> Any:
         def F(x: Any) -> Any:
-            return np.mean([np.logaddexp(x - b, b - x) for b in self.b], axis=0)
+            return np.mean([np.logaddexp(x - b, b - x) for b in self.b], axis=0) + self.ridge / 2 * x**2
 
         return F(theta) - F(self.optimum)
 
     def gradients(self, theta: Any, mean_record: Any) -> Any:
-        return np.tanh(theta - self.b[:, None]) + mean_record
+        return np.tanh(theta - self.b[:, None]) + self.ridge * theta + mean_record
 
     def best(self, mean_record: Any) -> Any:
         return np.full(mean_record.shape[1], np.nan)
@@ -89,7 +97,9 @@ class Flat:
     def problem(self, network: Network, step: float, v: float, s: float, theta: float) -> Problem:
         return Problem(
             network, step, v, SCALE * 2**0.5, s, SCALE * 2**0.5, theta,
-            mu=0.0, L=1.0, D=1.0, kappa=self.width / 3**0.5, start=self.optimum**2,
+            mu=self.ridge, L=1.0 + self.ridge,
+            D=np.abs(np.tanh(self.optimum - self.b) + self.ridge * self.optimum).max() if self.ridge else 1.0,
+            kappa=self.width / 3**0.5, start=self.optimum**2,
         )  # fmt: skip
 
 
@@ -111,3 +121,9 @@ def run(task: Quadratic | Flat, problem: Problem, rounds: int, runs: int, seed: 
             noise = rng.laplace(0, SCALE * (t + 1.0) ** -exponents[name], out.value.shape) if out.private else 0.0
             got[name] = off[out.over] @ (out.value + noise)
         x = algorithm.step(x, got, grad, rows, t)
+
+
+def digraph(seed: int) -> Network:
+    """3 to 6 learners, strongly connected, in- and out-degrees that differ."""
+    m = 3 + seed % 4
+    return Network.random(m, degree=1 + seed % min(3, m - 1), seed=seed)

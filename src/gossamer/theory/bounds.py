@@ -3,9 +3,9 @@
     b = bounds(problem)
     b.squared_error([10, 100, 1000])     # E‖θ_{i,t} − θ*‖² is at most this, for every learner
 
-Up to `rounds` the numbers come from one pass over the rounds (moments.py), after that from powers of t that survive every
-further step (tail.py). Where the paper's own proof does not hold, what is here is what can be proved; docs/errata.md says
-what differs and why.
+Up to `rounds` the numbers come from one pass over the rounds (moments.py), after that from powers of t that survive
+every further step (tail.py). Where the paper's own proof does not hold, what is here is what can be proved;
+docs/errata.md says what differs and why.
 """
 
 from __future__ import annotations
@@ -78,15 +78,18 @@ class Bounds:
     def tracking_error(self, t: Any) -> Array:
         """Theorem 1: E‖θ_{i,t} − θ*_t‖², θ*_t the minimiser of the mean loss F_t of the records up to t.
 
-        It follows from Theorem 2, and not the other way round: μ‖θ*_t − θ*‖ ≤ ‖∇F_t(θ*)‖, whose mean square is at most
-        κ²/(t+1), because the records are independent and θ* is not random (Lemma 9, four times sharper, without (1L4)).
+        It follows from Theorem 2, and not the other way round: μ‖θ*_t − θ*‖ ≤ ‖∇F_t(θ*)‖, whose mean square is at
+        most κ²/(t+1), because the records are independent and θ* is not random (Lemma 9, four times sharper,
+        without (1L4)).
         """
         self._need_strong_convexity("Theorem 1")
         rounds = np.asarray(t, dtype=float)
-        return (self._error(t) + self.problem.kappa / self.problem.mu / np.sqrt(rounds + 1)) ** 2
+        return np.asarray((self._error(t) + self.problem.kappa / self.problem.mu / np.sqrt(rounds + 1)) ** 2)
 
     def gap(self, t: Any) -> Array:
-        """Theorem 2, second part: E[F(θ_{i,t}) − F*]. Since ∇F(θ*) = 0 it is at most (L/2)E‖θ_i − θ*‖²: rate β, not β/2."""
+        """Theorem 2, second part: E[F(θ_{i,t}) − F*]. Since ∇F(θ*) = 0 it is at most (L/2)E‖θ_i − θ*‖²: rate β, not
+        β/2.
+        """
         self._need_strong_convexity("Theorem 2")
         error = self._error(t)
         quadratic = self.problem.L / 2 * error**2
@@ -102,7 +105,9 @@ class Bounds:
         return (np.sqrt(at_centre) + math.sqrt(self.problem.L / 2) * deviation) ** 2
 
     def average_gap(self, t: Any) -> Array:
-        """E[F(θ̃_t) − F*] of θ̃_t, the mean of θ̄_0 … θ̄_t with weights λ_k (λ_k(2 − λ_kL) where λ_k > 1/L): t ≤ rounds."""
+        """E[F(θ̃_t) − F*] of θ̃_t, the mean of θ̄_0 … θ̄_t with weights λ_k (λ_k(2 − λ_kL) where λ_k > 1/L): t ≤
+        rounds.
+        """
         self._within(t)
         return self._each(t, self._convex.average)
 
@@ -110,7 +115,7 @@ class Bounds:
     def _convex(self) -> ConvexGap:
         half = self.rounds // 2  # the proof looks back from t to t/2
         later = tail(self.problem, self.moments, half, self.everywhere)
-        return ConvexGap(self.problem, self.moments, self.everywhere, later)
+        return ConvexGap(self.problem, self.moments, self.everywhere, self.tail, later)
 
     def _error(self, t: Any) -> Array:
         """√E‖θ_i − θ*‖² ≤ √E‖θ_i − θ̄‖² + √E‖θ̄ − θ*‖²."""
@@ -142,8 +147,9 @@ class Bounds:
 def bounds(problem: Problem, rounds: int = 2000, *, everywhere: bool = False) -> Bounds:
     """The bounds of Lemmas 7 and 8 and Theorems 1 to 3; computed up to `rounds`, and as a power of t after them.
 
-    `everywhere` says that D bounds every ∇f_i at all θ, as the paper's Assumption 2(ii) has it. No strongly convex F on all of
-    R^n allows that: say so only where the region is known, or for convex F. Otherwise D is needed at θ* alone, and L does the rest.
+    `everywhere` says that D bounds every ∇f_i at all θ, as the paper's Assumption 2(ii) has it. No strongly convex
+    F on all of R^n allows that: say so only where the region is known, or for convex F. Otherwise D is needed at θ*
+    alone, and L does the rest.
     """
     if rounds < 1:
         raise GossamerError(f"bounds over {rounds} rounds: expected at least 1.")

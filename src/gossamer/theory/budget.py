@@ -1,23 +1,24 @@
 """Theorem 4 of Chen & Wang with every constant a number: part 1, a budget for T rounds, and part 2, one for ever.
 
-One record of learner i is replaced. With c_C = min_j |C_jj|, c_R = min_j |R_jj| and ‖∇l‖₁ ≤ c_l, its states in the two worlds
-differ (in L1, the messages that it receives being the same) by at most
+One record of learner i is replaced. With c_C = min_j |C_jj|, c_R = min_j |R_jj| and ‖∇l‖₁ ≤ c_l, its states in the
+two worlds differ (in L1, the messages that it receives being the same) by at most
 
-    δs⁺ = (1 − c_C) δs + λ_t G_t                      G_t = 2c_l                                           part 1, (4T3)
-    δθ⁺ = (1 − c_R) δθ + (c_z γ_z^t + 1/u_i)(δs⁺ + δs)   G_t = min(2c_l, (√n L t δθ + 2c_l)/(t+1))           part 2, (4T8)
+    δs⁺ = (1 − c_C) δs + λ_t G_t                      G_t = 2c_l                                           part 1,
+    (4T3) δθ⁺ = (1 − c_R) δθ + (c_z γ_z^t + 1/u_i)(δs⁺ + δs)   G_t = min(2c_l, (√n L t δθ + 2c_l)/(t+1))
+    part 2, (4T8)
 
 and ε_i = Σ_{t≥1} δs_t/ν_ζ,t + δθ_t/ν_ϑ,t. The minimum with 2c_l is ours: both bounds hold, and without it δ would grow
 exponentially until round T_0.
 
-**Part 2.** With C_3 = min(c_R, c_C)/4 and C_0 = 4/(u_i(c_C − 2C_3)) let V = δθ + (C_0 − 1/u_i) δs. (The paper prints a minimum of
-this and 1/u_i; it is the maximum that its next line needs.) From a round T_0 on in which
-√n L λ_t (c_z γ_z^t + C_0) ≤ c_R/2 and (2 − c_C) c_z γ_z^t ≤ C_0 c_C/2 — both sides' left falls with t — (4333) holds:
+**Part 2.** With C_3 = min(c_R, c_C)/4 and C_0 = 4/(u_i(c_C − 2C_3)) let V = δθ + (C_0 − 1/u_i) δs. (The paper
+prints a minimum of this and 1/u_i; it is the maximum that its next line needs.) From a round T_0 on in which √n L
+λ_t (c_z γ_z^t + C_0) ≤ c_R/2 and (2 − c_C) c_z γ_z^t ≤ C_0 c_C/2 — both sides' left falls with t — (4333) holds:
 
     V⁺ ≤ (1 − C_3) V + 2c_l λ_0 (c_z γ_z^t + C_0)/(t+1)^(1+v),
 
 so that V_t ≤ A(t+1)^−(1+v) for ever by the first induction of sequences.py, and the rest of the budget is a sum of
-(t+1)^−(1+v−ς), finite if ς < v. The paper's C_4 takes Lemma 12 from round 0 on, where (4333) need not hold, and has 2/(1 − C_3)
-where that lemma has 2/C_3; ours is the number with V_t ≤ C_4 · 2c_l C_0 λ_t/(t+1) in every round.
+(t+1)^−(1+v−ς), finite if ς < v. The paper's C_4 takes Lemma 12 from round 0 on, where (4333) need not hold, and has
+2/(1 − C_3) where that lemma has 2/C_3; ours is the number with V_t ≤ C_4 · 2c_l C_0 λ_t/(t+1) in every round.
 
 These are the theorem's numbers, for comparison: the accountant's own recursion (docs/privacy.md) is smaller by far.
 """
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -83,7 +85,7 @@ class Theorem4:
     def C_0(self) -> float:
         return 4 / (self.u * (self.c_C - 2 * self.C_3))
 
-    @property
+    @cached_property
     def T_0(self) -> int:
         """The first round from which (4333) holds for ever; each condition, once true, stays true."""
         c_z, gamma_z, _ = lemma2(self.problem.network)
@@ -118,7 +120,7 @@ class Theorem4:
         rest += power_sum(1 + p.v - p.exponent_s, self.T_0) / (nu_s * self._weight)
         return self._pass(self.T_0, capped=True)[2] + A * rest
 
-    @property
+    @cached_property
     def C_4(self) -> float:
         """V_t ≤ C_4 · 2c_l C_0 λ_t/(t+1) in every round."""
         largest = max(self._A, self._pass(self.T_0, capped=True)[3])
@@ -128,7 +130,7 @@ class Theorem4:
     def _weight(self) -> float:
         return self.C_0 - 1 / self.u
 
-    @property
+    @cached_property
     def _A(self) -> float:
         """V_t ≤ A(t+1)^−(1+v) from T_0 on."""
         c_z, gamma_z, _ = lemma2(self.problem.network)

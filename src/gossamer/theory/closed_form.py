@@ -1,9 +1,10 @@
 """The paper's own closed forms, with its letters, for whoever wants to compare: Lemmas 7 and 8, Theorems 1 and 3.
 
-They hold under its Assumption 2(ii), a D that bounds every ∇f_i everywhere, with κ for all θ at once. Where a printed constant
-does not follow from its proof, the mended one is here, and docs/errata.md says what was mended. They are far larger than what
-`bounds` gives, because every step of the proof takes the worst of what the step before allows: the rate is the point of
-them, not the number. All learners start at one θ_0 and with s_0 = 0, so that c_s1 = c_θ1 = 0.
+They hold under its Assumption 2(ii), a D that bounds every ∇f_i everywhere, with κ for all θ at once. Where a
+printed constant does not follow from its proof, the mended one is here, and docs/errata.md says what was mended.
+They are far larger than what `bounds` gives, because every step of the proof takes the worst of what the step
+before allows: the rate is the point of them, not the number. All learners start at one θ_0 and with s_0 = 0, so
+that c_s1 = c_θ1 = 0.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.theory.eigenvector import lemma2
-from gossamer.theory.norms import Norm, gain, mixing_of
+from gossamer.theory.norms import gain, mixing_of
 from gossamer.theory.problem import Problem
 from gossamer.types import Array
 
@@ -45,11 +46,11 @@ def evaluate(terms: list[Term], t: Array) -> Array:
 
 
 def closed_form(problem: Problem) -> ClosedForm:
-    """Lemmas 7 and 8. Printed: c_s2 = c̄_s0 + τ_s1, where the proof has the product τ_s1(c̄_s0 + 1); and what is proved for
-    round t+1 is stated for round t, which costs a factor 4^v (4^ς) on the sum's part.
+    """Lemmas 7 and 8. Printed: c_s2 = c̄_s0 + τ_s1, where the proof has the product τ_s1(c̄_s0 + 1); and what is
+    proved for round t+1 is stated for round t, which costs a factor 4^v (4^ς) on the sum's part.
     """
     p, mixing = problem, mixing_of(problem.network)
-    m, R, C, flat = mixing.m, mixing.norm_R, mixing.norm_C, Norm.euclidean(mixing.m)
+    m, R, C = mixing.m, mixing.norm_R, mixing.norm_C
     moment = 2 * m * (p.kappa**2 + p.D**2)
     squares_R, squares_C = float(np.sum(mixing.off_R**2)), float(np.sum(mixing.off_C**2))
 
@@ -81,9 +82,10 @@ def closed_form(problem: Problem) -> ClosedForm:
 def theorem1(problem: Problem, t: Array, share: float = 0.5) -> Array:
     """E‖θ_{i,t} − θ*_t‖² for t ≥ 2, with α = v + share·(1 − v)/2 between v and (1+v)/2.
 
-    Mended: n_0 = ⌈1/(1−v)⌉ stays in the exponent (μλ_0/(4·2^v) is below 1, so a smaller exponent is no bound); c_1 and c_2 are
-    added, not the larger taken; what is proved for round t+1 is stated for t+1; γ_z^2t ≤ 256/((e ln γ_z)⁴(t+1)⁴) fails at t = 0
-    for γ_z < 0.23, where 1 takes its place. It needs λ_0μ < 4, which the paper does not say.
+    Mended: n_0 = ⌈1/(1−v)⌉ stays in the exponent (μλ_0/(4·2^v) is below 1, so a smaller exponent is no bound); c_1
+    and c_2 are added, not the larger taken; what is proved for round t+1 is stated for t+1; γ_z^2t ≤ 256/((e ln
+    γ_z)⁴(t+1)⁴) fails at t = 0 for γ_z < 0.23, where 1 takes its place. It needs λ_0μ < 4, which the paper does not
+    say.
     """
     p, rounds = problem, np.asarray(t, dtype=float)
     if p.mu == 0 or p.step * p.mu >= 4:
@@ -101,10 +103,11 @@ def theorem1(problem: Problem, t: Array, share: float = 0.5) -> Array:
 
 
 def theorem3(problem: Problem, t: Array) -> Array:
-    """E[F(θ̃_t) − F*] of the mean θ̃_t of θ̄_0 … θ̄_t with weights λ_k: what (3T11) proves, which is not about the last iterate.
+    """E[F(θ̃_t) − F*] of the mean θ̃_t of θ̄_0 … θ̄_t with weights λ_k: what (3T11) proves, which is not about the
+    last iterate.
 
-    Mended: the mean; λ_0 in c̄_θ4, which (3T12) lost; in (3T3ii) E‖ζ̄_C‖² is Σ_j C_jj²σ²/m², not Σ_ij C_ij²σ²/m², because one copy goes to
-    all receivers.
+    Mended: the mean; λ_0 in c̄_θ4, which (3T12) lost; in (3T3ii) E‖ζ̄_C‖² is Σ_j C_jj²σ²/m², not Σ_ij C_ij²σ²/m²,
+    because one copy goes to all receivers.
     """
     p, mixing = problem, mixing_of(problem.network)
     r = (0.5 + p.v) / 2
@@ -139,7 +142,9 @@ def _inverse_exponential(base: float, least: float) -> float:
 
 
 def _eigenvector(p: Problem, lemmas: ClosedForm) -> list[Term]:
-    """(‖u‖²c_z²/m²) γ_z^2t E‖s_{t+1} − s_t‖_F²/λ_0 as powers of t+1 plus v: the caller subtracts what 1/λ_t or 1/(a_tλ_t) adds."""
+    """(‖u‖²c_z²/m²) γ_z^2t E‖s_{t+1} − s_t‖_F²/λ_0 as powers of t+1 plus v: the caller subtracts what 1/λ_t or
+    1/(a_tλ_t) adds.
+    """
     mixing, (c_z, gamma_z, _) = mixing_of(p.network), lemma2(p.network)
     C = mixing.norm_C
     fades = max(1.0, 256 / (math.e * math.log(gamma_z)) ** 4)

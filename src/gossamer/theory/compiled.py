@@ -9,7 +9,8 @@ from numba import njit
 def sensitivities_until(rounds, keep_s, keep_theta, lam0, v, c_z, gamma_z, by_u, L, c, capped, exponents, scales, C):  # type: ignore[no-untyped-def]
     """(δs, δθ, their budget in rounds 1 … rounds−1, the largest (δθ + C δs)(t+1)^(1+v) until then); see budget.py.
 
-    `capped`: gradients of two worlds differ by at most 2c, as in part 1, and by what L says, as in part 2. Otherwise by 2c.
+    `capped`: gradients of two worlds differ by at most 2c, as in part 1, and by what L says, as in part 2.
+    Otherwise by 2c.
     """
     s, theta, spent, largest, power = 0.0, 0.0, 0.0, 0.0, 1.0
     for t in range(rounds):

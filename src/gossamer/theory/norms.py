@@ -5,8 +5,8 @@ For a matrix M of spectral radius r < 1 and any γ in (r, 1) the discrete Lyapun
     P = I + (M/γ)ᵀ P (M/γ)          has the solution          P = Σ_k (M/γ)^kᵀ (M/γ)^k ⪰ I,
 
 and in ‖x‖ = √(xᵀPx) the matrix contracts: ‖Mx‖² = γ²(‖x‖² − ‖x‖₂²) < γ²‖x‖². γ near r contracts as fast as Lemma 3
-says, at the price of an ill-conditioned P. What a bound pays in the end is √cond(P)/(1 − ‖M‖): we take the γ of a small
-grid for which that is least.
+says, at the price of an ill-conditioned P. What a bound pays in the end is √cond(P)/(1 − ‖M‖): we take the γ of a
+small grid for which that is least.
 
 A norm of vectors with one entry for each learner is applied to matrices (m, n) column by column, as in the paper's
 definition after Lemma 3: ‖X‖² = tr(XᵀPX). Every induced norm of a matrix is then the same for all n.
@@ -51,12 +51,12 @@ class Norm:
         values, vectors = np.linalg.eigh(self.P)
         return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
-    @property
+    @cached_property
     def to_frobenius(self) -> float:
         """δ_{F,·}, the least number with ‖X‖_F ≤ δ ‖X‖."""
         return float(np.linalg.eigvalsh(self.P)[0] ** -0.5)
 
-    @property
+    @cached_property
     def from_frobenius(self) -> float:
         """δ_{·,F}, the least number with ‖X‖ ≤ δ ‖X‖_F."""
         return float(np.linalg.eigvalsh(self.P)[-1] ** 0.5)
@@ -152,4 +152,5 @@ def mixing_of(network: Network) -> Mixing:
 
 
 def _dense(M: Any) -> Array:
-    return np.asarray(M.toarray() if scipy.sparse.issparse(M) else M, dtype=float)
+    dense: Array = M if isinstance(M, np.ndarray) else M.toarray()
+    return dense

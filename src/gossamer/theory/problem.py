@@ -21,9 +21,17 @@ class Problem:
     coordinates the deviation is ν√(2n). Where learners differ, the noise is the largest of theirs, the exponent the
     smallest.
 
-    F is μ-strongly convex (μ = 0: convex), every ∇l is L-Lipschitz in θ, ‖∇f_i‖ ≤ D for each learner, and one record's
-    gradient deviates from ∇f_i by at most κ in mean square. All learners start at one θ_0 and with s_0 = 0;
-    `start` is at least E‖θ_0 − θ*‖².
+    F is μ-strongly convex (μ = 0: convex), and every ∇l is L-Lipschitz in θ. All learners start at one θ_0 and with
+    s_0 = 0; `start` is at least E‖θ_0 − θ*‖².
+
+    D bounds ‖∇f_i(θ*)‖ of every learner: how much learners disagree about the optimum. The paper's Assumption 2(ii)
+    asks for ‖∇f_i(θ)‖ ≤ D at all θ, which no strongly convex F on R^n satisfies; `bounds(…, everywhere=True)` takes
+    D so.
+
+    κ bounds what a mean over t+1 records misses: E‖∇f_{i,t}(θ) − ∇f_i(θ)‖² ≤ κ²/(t+1), f_{i,t} the mean loss of the
+    records up to t. At θ* that is the paper's Assumption 3(ii), and enough for Theorems 1 and 2 where every F_t is
+    μ-strongly convex (each loss has a ridge of μ, say). Otherwise it must hold for the largest deviation over all
+    θ, because θ_{i,t} depends on those records; where the gradient's noise does not depend on θ both are one.
     """
 
     network: Network
@@ -43,11 +51,15 @@ class Problem:
         for field in fields(self):
             if field.name == "network":
                 continue
-            value = float(getattr(self, field.name))
-            object.__setattr__(self, field.name, value)
+            given = getattr(self, field.name)
+            try:
+                value = float(given)
+            except (TypeError, ValueError):
+                value = math.nan
             if not (math.isfinite(value) and value >= 0):
-                python = f"Problem({field.name}={value:g})"
-                raise BadValue(field.name, value, "expected a finite number that is not negative", python=python)
+                python = f"Problem({field.name}={given!r})"
+                raise BadValue(field.name, given, "expected a finite number that is not negative", python=python)
+            object.__setattr__(self, field.name, value)
         if self.step == 0 or self.L == 0:
             raise GossamerError(f"a problem with step = {self.step:g} and L = {self.L:g}: both must be above 0.")
         if self.mu > self.L:

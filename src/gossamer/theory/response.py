@@ -4,10 +4,10 @@ Disagreement Θ = θ − 1θ̄ and the tracker's S = s − ωs̄ are a linear sy
 
     (S, Θ)⁺ = A_t (S, Θ) + λ_t B_t g,     A_t = [C̄, 0; −Π_u Z_t⁻¹C, R̄],     B_t = [Π_ω; −Π_u Z_t⁻¹].
 
-Gradients of round k are felt in round t through the matrix A_{t−1} … A_{k+1} B_k. For the last LAGS rounds its norm is
-computed; for what is older the norms ‖·‖_C and ‖·‖_R take over, in which C̄ and R̄ contract. With LAGS = 0 this would be the
-paper's argument for Lemmas 7 and 8 alone, which is true and some hundred times larger: it adds up what S and g do to Θ,
-where in truth nearly all of it cancels.
+Gradients of round k are felt in round t through the matrix A_{t−1} … A_{k+1} B_k. For the last LAGS rounds its norm
+is computed; for what is older the norms ‖·‖_C and ‖·‖_R take over, in which C̄ and R̄ contract. With LAGS = 0 this
+would be the paper's argument for Lemmas 7 and 8 alone, which is true and some hundred times larger: it adds up what
+S and g do to Θ, where in truth nearly all of it cancels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Gains(NamedTuple):
     theta: Array  # (2m, 2m), likewise ϑ
     tracker_to_consensus: float  # ‖Π_u Z_t⁻¹ C‖ from ‖·‖_C into ‖·‖_R
     e: float  # ‖e_t‖₂, where e_tᵀ = uᵀZ_t⁻¹ − 1ᵀ
-    eC: float  # ‖e_tᵀC‖ from ‖·‖_C
+    e_through_push: float  # ‖e_tᵀC‖ from ‖·‖_C
     zeta_to_centre: float  # ‖uᵀZ_t⁻¹ off(C)‖²/m²
     theta_to_centre: float  # ‖uᵀ off(R)‖²/m²
 

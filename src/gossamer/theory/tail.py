@@ -1,14 +1,16 @@
 """The bounds for all rounds after the last that was computed: powers of t+1 that survive every further step.
 
-The recursions of moments.py are taken with every changing coefficient at its worst in a round ≥ T, and one A(t+1)^−p for
-each quantity is found by the inductions of sequences.py. The exponents are those that the theorems claim:
+The recursions of moments.py are taken with every changing coefficient at its worst in a round ≥ T, and one
+A(t+1)^−p for each quantity is found by the inductions of sequences.py. The exponents are those that the theorems
+claim:
 
-    √E‖S‖², √E‖Θ‖²  fall like (t+1)^−ς,   ς = min(ς_ζ, ς_ϑ, v)                                             (Lemmas 7 and 8)
-    E‖θ̄ − θ*‖²      falls like (t+1)^−min(1, 2ς − v)                                                      (Theorem 2)
+    √E‖S‖², √E‖Θ‖²  fall like (t+1)^−ς,   ς = min(ς_ζ, ς_ϑ, v)                                             (Lemmas 7
+    and 8) E‖θ̄ − θ*‖²      falls like (t+1)^−min(1, 2ς − v)
+    (Theorem 2)
 
-The last is the paper's β with α at its best, v, and without its terms v + ½ − α and 2 − v − α. Where gradients are bounded
-only through θ itself, a bound on them is guessed, the rest follows from it, and the guess is verified: if no guess holds,
-the steps are still too large in round T, and there is no tail from there.
+The last is the paper's β with α at its best, v, and without its terms v + ½ − α and 2 − v − α. Where gradients are
+bounded only through θ itself, a bound on them is guessed, the rest follows from it, and the guess is verified: if
+no guess holds, the steps are still too large in round T, and there is no tail from there.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from gossamer.theory.eigenvector import lemma2
 from gossamer.theory.moments import Moments, gradients, step
-from gossamer.theory.norms import Norm, gain
 from gossamer.theory.problem import Problem
-from gossamer.theory.response import response
+from gossamer.theory.response import LAGS, response
 from gossamer.theory.sequences import power_sum, slowing_tail, steady_tail
+from gossamer.types import Array
 
 
 class Power(NamedTuple):
@@ -52,7 +55,7 @@ class Tail(NamedTuple):
 def tail(problem: Problem, seen: Moments, T: int, everywhere: bool) -> Tail | None:
     """From round T on, or None where the steps are still too large there."""
     m = problem.network.m
-    if T < 1 or T < len(response(problem.network).gains) or step(problem, T) > 2 / (problem.mu + problem.L):
+    if T < 1 or len(response(problem.network).gains) > T or step(problem, T) > 2 / (problem.mu + problem.L):
         return None
     guess = seen.gradients[T]
     for _ in range(1 if everywhere else 12):
@@ -67,32 +70,31 @@ def tail(problem: Problem, seen: Moments, T: int, everywhere: bool) -> Tail | No
 
 
 def _with_gradients(problem: Problem, seen: Moments, T: int, size: float) -> Tail | None:
-    """All powers, if √E‖g‖_F² ≤ size in every round ≥ T."""
+    """All powers, if √E‖g‖_F² ≤ size in every round ≥ T − LAGS."""
     known = response(problem.network)
     mixing, g = known.mixing, known.gains_in(T)
-    m, R, C, flat = mixing.m, mixing.norm_R, mixing.norm_C, Norm.euclidean(mixing.m)
+    m, R, C = mixing.m, mixing.norm_R, mixing.norm_C
     low = min(problem.exponent_s, problem.exponent_theta, problem.v)
+    noise = _noise(problem, seen.covariances[T], T, low)
+    old_s, old_theta = _old(problem, seen, T, size)
+    if noise is None or not math.isfinite(old_theta):
+        return None
+    recent = problem.step * size * _looking_back(problem, T)
+    of_s, of_theta = noise[:m, :m], np.maximum(noise[m:, m:].diagonal(), 0.0)
 
     def at_most(value: float, exponent: float, wanted: float) -> float:
         """b with value·(t+1)^−exponent ≤ b(t+1)^−wanted for all t ≥ T, wanted ≤ exponent."""
-        return value * (T + 1.0) ** (wanted - exponent)
+        return float(value * (T + 1.0) ** (wanted - exponent))
 
-    def driven(to_s: float, to_theta: float, by_gradients: float) -> float:
-        """What fresh noise and gradients add to a root of a mean square, as a multiple of (t+1)^−low."""
-        noise_s = at_most(math.sqrt(to_s) * problem.noise_s, problem.exponent_s, low)
-        noise_theta = at_most(math.sqrt(to_theta) * problem.noise_theta, problem.exponent_theta, low)
-        return math.hypot(noise_s, noise_theta) + at_most(by_gradients * problem.step * size, problem.v, low)
+    def power(by_noise: float, kernel: Array, by_old: float) -> Power:
+        return Power(by_noise + at_most(float(kernel[:LAGS].sum()) * recent + by_old, problem.v, low), low)
 
-    into_s = driven(float(np.vdot(C.P, g.zeta[:m, :m])), 0.0, gain(g.B[:m], C, flat))
-    S = Power(steady_tail(seen.tracker[T], C.factor, into_s, low, T), low)
-    of_theta = [float(np.vdot(R.P, added[m:, m:])) for added in (g.zeta, g.theta)]
-    into_theta = driven(*of_theta, gain(g.B[m:], R, flat)) + g.tracker_to_consensus * S.A
-    consensus = Power(steady_tail(seen.consensus[T], R.factor, into_theta, low, T), low)
-    if not math.isfinite(consensus.A):
-        return None
-    disagreement = Power(max(R.to_frobenius * consensus.A, seen.disagreement[T] * (T + 1.0) ** low), low)
-    rows = float(np.linalg.norm(R.inverse_root, axis=1).max())
-    deviation = Power(max(rows * consensus.A, seen.deviation[T] * (T + 1.0) ** low), low)
+    S = power(math.sqrt(np.vdot(C.P, of_s)), known.tracker[-1], old_s)
+    consensus = power(math.sqrt(np.vdot(R.P, noise[m:, m:])), known.consensus[-1], old_theta)
+    disagreement = power(math.sqrt(of_theta.sum()), known.disagreement[-1], R.to_frobenius * old_theta)
+    rows = np.linalg.norm(R.inverse_root, axis=1)
+    each = [power(math.sqrt(of_theta[i]), known.deviation[-1, :, i], rows[i] * old_theta) for i in range(m)]
+    deviation = max(each)
 
     h = min(0.5, low)
     vanishing = _eigenvector_error(problem, T, size, S, h)
@@ -107,6 +109,40 @@ def _with_gradients(problem: Problem, seen: Moments, T: int, size: float) -> Tai
     )
     centre = _centre(problem, seen.centre[T], push, fresh, T)
     return Tail(T, S, consensus, disagreement, deviation, centre, push, fresh)
+
+
+def _looking_back(problem: Problem, T: int) -> float:
+    """λ of at most LAGS rounds ago is at most this multiple of λ_t, for every t ≥ T."""
+    return float(((T + 1) / (T + 1 - LAGS)) ** problem.v)
+
+
+def _noise(problem: Problem, covariance: Array, T: int, low: float) -> Array | None:
+    """V with Cov_t ⪯ V(t+1)^−2ς for all t ≥ T, where Cov⁺ = A Cov Aᵀ + σ_ζ²Q_ζ + σ_ϑ²Q_ϑ.
+
+    Let Q(t+1)^−2ς be at least what a round adds, γ² = ((T+1)/(T+2))^2ς, and W = A W Aᵀ/γ² + Q. If Cov_t ⪯
+    cW(t+1)^−2ς with cγ² ≥ 1, then Cov_{t+1} ⪯ (cγ²(W − Q) + Q)(t+1)^−2ς ⪯ cγ²W(t+1)^−2ς ⪯ cW(t+2)^−2ς.
+    """
+    g = response(problem.network).gains_in(T)
+    by_s = problem.noise_s**2 * (T + 1.0) ** (2 * (low - problem.exponent_s))
+    by_theta = problem.noise_theta**2 * (T + 1.0) ** (2 * (low - problem.exponent_theta))
+    Q = by_s * g.zeta + by_theta * g.theta
+    Q += (1e-9 * np.trace(Q) + 1e-30) * np.eye(len(Q))  # more noise than there is, so that W can be inverted
+    gamma = ((T + 1) / (T + 2)) ** low
+    if np.abs(np.linalg.eigvals(g.A)).max() >= gamma:
+        return None
+    W = scipy.linalg.solve_discrete_lyapunov(g.A / gamma, Q)
+    reached = float(scipy.linalg.eigh(covariance, (W + W.T) / 2, eigvals_only=True)[-1])
+    return np.asarray(max(gamma**-2, reached * (T + 1.0) ** (2 * low)) * (1 + 1e-6) * (W + W.T) / 2)
+
+
+def _old(problem: Problem, seen: Moments, T: int, size: float) -> tuple[float, float]:
+    """What gradients of more than LAGS rounds ago still do to S and Θ from T on, as multiples of (t+1)^−v."""
+    known = response(problem.network)
+    R, C, v = known.mixing.norm_R, known.mixing.norm_C, problem.v
+    handed = problem.step * size * _looking_back(problem, T)
+    of_s = steady_tail(seen.old_tracker[T], C.factor, float(known.tracker[-1, LAGS]) * handed, v, T)
+    passed = float(known.consensus[-1, LAGS]) * handed + known.gains_in(T).tracker_to_consensus * of_s
+    return of_s, steady_tail(seen.old_consensus[T], R.factor, passed, v, T)
 
 
 def _eigenvector_error(problem: Problem, T: int, size: float, S: Power, h: float) -> float | None:
