@@ -91,7 +91,7 @@ def test_slopes_are_as_promised_and_below_the_bound(exponents: tuple[float, floa
     assert error.value > -known.sharper - 0.5  # and not any slope: a rate that is claimed far too high is refuted
     consensus = fit(trace.t, trace.consensus, SMALL.since)
     assert consensus.value == pytest.approx(-known.consensus, abs=0.06)
-    assert (study._bounds(columns, trace)["error"] > trace.squared_error.mean(axis=0)).all()
+    assert (study.bounds_of(columns, trace)["error"] > trace.squared_error.mean(axis=0)).all()
 
 
 @pytest.mark.parametrize(("v", "alpha"), [(0.6, 0.0), (0.8, -0.2)])

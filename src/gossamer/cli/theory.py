@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.experiments import theory as study
 from gossamer.experiments import theory_mushrooms as mushrooms
 from gossamer.experiments.pages import Page
@@ -33,6 +34,9 @@ def theory(
     ),
     rounds: int | None = typer.Option(None, min=200, help="Rounds [default: by effort]."),
     seeds: int | None = typer.Option(None, min=2, help="Seeds [default: by effort]."),
+    noise: float | None = typer.Option(
+        None, help=f"Of the quadratic: the first scale of the noise on messages [default: {study.NOISE:g}]."
+    ),
     seed: int = typer.Option(0, min=0, help="Where the random numbers start."),
     quick: bool = typer.Option(False, "--quick", help="Fewer rounds and seeds: a first look, in about half a minute."),
     out: Path = typer.Option(Path("gossamer-theory"), help="Folder for the page, its numbers and its pictures."),
@@ -46,7 +50,7 @@ def theory(
     """
     check_place(out / "results.json")
     with counted("theory", kept=False) as progress:
-        page = _page(what, rounds, seeds, seed, quick, progress)
+        page = _page(what, rounds, seeds, noise, seed, quick, progress)
     with undisturbed():
         page.write(out, command_line())
     console = Console()
@@ -60,10 +64,18 @@ def theory(
     console.print(f"Numbers, pictures and words: {escape(str(out))}", highlight=False)
 
 
-def _page(what: What, rounds: int | None, seeds: int | None, seed: int, quick: bool, progress: study.Progress) -> Page:
+def _page(
+    what: What, rounds: int | None, seeds: int | None, noise: float | None, seed: int, quick: bool,
+    progress: study.Progress,
+) -> Page:  # fmt: skip
     if what == "quadratic":
         effort = _effort(study.QUICK if quick else study.FULL, rounds, seeds)
-        return tell_quadratic(study.run_quadratic(effort, progress, seed=seed), effort, seed)
+        scale = study.NOISE if noise is None else noise
+        if not 0 < scale < math.inf:
+            raise BadValue("noise", scale, "expected a finite number above 0")
+        return tell_quadratic(study.run_quadratic(effort, progress, noise=scale, seed=seed), effort, seed)
+    if noise is not None:
+        raise GossamerError("--noise is for gossamer theory quadratic: leave it out.")
     if what == "convex":
         effort = _effort(study.QUICK if quick else study.CONVEX_FULL, rounds, seeds)
         return tell_convex(study.run_convex(effort, progress, seed=seed), effort, seed)

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.experiments.columns import Columns, Loss, Plan, Trace, at_source, centres, convex, on_messages, quadratic
-from gossamer.experiments.slopes import Slope, fit
+from gossamer.experiments.slopes import Slope, fit, resampled
 from gossamer.networks import Network
-from gossamer.schedules import Decay
 from gossamer.theory import Problem, bounds, last_iterate, rates
 from gossamer.types import Array
 
 Progress = Callable[[int, int], None]
 ALLOWED = 0.05  # by how much a fitted slope may be flatter than predicted: it is fitted to finite runs
 PASSED = 100_000  # rounds
+NOISE = 0.3  # of the quadratic: the first scale on messages; ten times as much at the source
 SPREAD = 3**-0.5  # deviation of a record that is uniform on an interval of half-width 1
 
 
@@ -94,7 +94,7 @@ def _number(value: float | tuple[float, ...]) -> float:
     return value
 
 
-def run_quadratic(effort: Effort, progress: Progress, *, noise: float = 0.3, seed: int = 0) -> list[Case]:
+def run_quadratic(effort: Effort, progress: Progress, *, noise: float = NOISE, seed: int = 0) -> list[Case]:
     """Noise on messages, six schedules, and noise at the source, five: strongly convex, μ = L = 1."""
     loss, network, cases = quadratic(), Network.paper(), []
     plans: list[tuple[str, Plan, float | None]] = [
@@ -106,7 +106,7 @@ def run_quadratic(effort: Effort, progress: Progress, *, noise: float = 0.3, see
         trace = columns.run(effort.rounds, effort.seeds, seed + k)
         seen = {"error": trace.squared_error, "consensus": trace.consensus, "tracker": trace.tracker}
         fitted = {name: fit(trace.t, rows, effort.since) for name, rows in seen.items()}
-        proved = _bounds(columns, trace) if plan.noise else {}
+        proved = bounds_of(columns, trace) if plan.noise else {}
         cases.append(Case(label, columns, trace, fitted, _predicted(plan), proved, before))
         progress(k + 1, len(plans))
     return cases
@@ -129,7 +129,7 @@ def _predicted(plan: Plan) -> dict[str, dict[str, float]]:
     }
 
 
-def _bounds(columns: Columns, trace: Trace) -> dict[str, Array]:
+def bounds_of(columns: Columns, trace: Trace) -> dict[str, Array]:
     """Upper bounds with all constants: round by round up to PASSED, from there on as powers of t."""
     rounds, length = trace.t.astype(int), min(int(trace.t[-1]), PASSED)
     if not columns.loss.mu:
@@ -157,7 +157,7 @@ def run_convex(effort: Effort, progress: Progress, seed: int = 0) -> Convex:
             trace = columns.run(longest, effort.seeds * (effort.rounds // longest), seed)  # the same work
             fitted = {"gap": fit(trace.t, trace.gap, effort.since)}
             predicted = {"gap": {"Theorem 3": rates(v, SLOW_NOISE, SLOW_NOISE).convex}}
-            label, proved = f"v = {v:g}, ς = {SLOW_NOISE:g}", _bounds(columns, trace)
+            label, proved = f"v = {v:g}, ς = {SLOW_NOISE:g}", bounds_of(columns, trace)
             cases.append(Case(label, columns, trace, fitted, predicted, proved, before))
             done += 1
             progress(done, total)
@@ -169,7 +169,7 @@ def run_convex(effort: Effort, progress: Progress, seed: int = 0) -> Convex:
 
 
 class Rise(NamedTuple):
-    """A mean gap that is larger later than it was before, with the 95 % interval of the ratio."""
+    """A mean gap early and late, with the 95 % interval of the ratio of the two."""
 
     early: int
     late: int
@@ -179,17 +179,13 @@ class Rise(NamedTuple):
     high: float
 
 
-def find_rise(case: Case, since: float = 30) -> Rise:
-    """The largest ratio of a later mean gap to an earlier one, from round `since` on; its interval by resampling."""
-    from gossamer.experiments.slopes import resampled
-
+def find_rise(case: Case) -> Rise:
+    """The mean gap about rounds 100 and 1000, which were chosen before looking; the interval by resampling seeds."""
     t, gap = case.trace.t, case.trace.gap
-    mean = np.where(t >= since, gap.mean(axis=0), np.inf)
-    early = int(mean[: int(0.8 * len(t))].argmin())
-    late = early + int(gap.mean(axis=0)[early:].argmax())
-    drawn = resampled(gap)
+    early, late = (int(np.abs(t - round_).argmin()) for round_ in (100, 1000))
+    mean, drawn = gap.mean(axis=0), resampled(gap)
     low, high = np.quantile(drawn[:, late] / drawn[:, early], [0.025, 0.975])
-    return Rise(int(t[early]), int(t[late]), float(mean[early]), float(gap.mean(axis=0)[late]), float(low), float(high))
+    return Rise(int(t[early]), int(t[late]), float(mean[early]), float(mean[late]), float(low), float(high))
 
 
 def list_broken(cases: Sequence[Case]) -> list[str]:
@@ -199,9 +195,5 @@ def list_broken(cases: Sequence[Case]) -> list[str]:
         noise = case.columns.plan.noise
         if noise:
             v = _number(case.columns.plan.step.exponent)
-            said += rates(v, *(_exponents(noise[channel]) for channel in ("s", "theta"))).broken
+            said += rates(v, *(noise[channel].exponents() for channel in ("s", "theta"))).broken
     return said
-
-
-def _exponents(schedule: Decay) -> list[float]:
-    return schedule.exponents()

@@ -29,6 +29,7 @@ from gossamer.types import Array
 
 QUICK, FULL = Effort(300, 3, 30), Effort(3000, 8, 300)
 RIDGE = 0.1  # large, so that its strong convexity is seen within some thousand rounds
+MARKS = 40  # rounds, at most, that slopes are fitted to: spread evenly in log t
 CLIMBS = 40
 REPLAYED = (3, 6, 12, 24)  # rounds: a replay is tried hundreds of times
 OWN = tuple(0.5 + 0.01 * i for i in range(1, 11))
@@ -80,11 +81,12 @@ def _run(
         privacy=simulated(noise, seed), steps=rounds, evaluate_every=max(1, rounds // 100), seed=seed,
     )  # fmt: skip
     history = run.history
+    at = np.unique(np.searchsorted(history.t, np.geomspace(history.t[1], history.t[-1], MARKS) - 0.5))
     return {
-        "t": history.t[1:].astype(float),
-        "error": history.tracking_error[1:] ** 2,
-        "gap": history.optimality_gap[1:],
-        "consensus": history.consensus_error[1:] ** 2,
+        "t": history.t[at].astype(float),
+        "error": history.tracking_error[at] ** 2,
+        "gap": history.optimality_gap[at],
+        "consensus": history.consensus_error[at] ** 2,
     }
 
 

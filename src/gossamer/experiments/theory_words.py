@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.experiments.pages import Page, rounded
 from gossamer.experiments.slopes import Slope, band, fit
-from gossamer.experiments.theory import ALLOWED, Case, Convex, Effort, Rise, find_rise, list_broken
+from gossamer.experiments.theory import ALLOWED, Case, Convex, Effort, find_rise, list_broken
 from gossamer.experiments.theory_budget import RECURSION, REPLAY, THEOREM_4, count_epsilons
 from gossamer.report.theory import Panel, draw_epsilons, draw_rates
 from gossamer.types import Array
@@ -73,7 +73,9 @@ def tell_quadratic(cases: Sequence[Case], effort: Effort, seed: int) -> Page:
         f"simulation of the method's own functions), seed {seed}. Slopes are of least-squares lines on log-log "
         "paper; their intervals come from drawing seeds with replacement. Lines in the pictures: measured mean, "
         "fitted line, predicted slopes (moved up so that they can be seen), and the bound of gossamer.theory.bounds "
-        "with all its constants.",
+        "with all its constants. How the slopes of a finite run come out depends on the noise. The settings of the "
+        "independent simulation are not known; of three that we tried, these have slopes nearest to its: that they "
+        "agree confirms less than it seems to. Predictions do not depend on it, and `--noise` tries others.",
         rows,
         _quadratic_findings(messages, source, counted, effort),
         _numbers(cases, effort, seed) | {"epsilon": plain_curves(counted)},
@@ -124,17 +126,21 @@ def _quadratic_findings(
         "Assumption 4 holds in every case." if not broken else " ".join(broken),
         f"Slopes of the disagreement are within {apart:.2f} of Lemma 8's.",
         f"The slopes of E(θ−θ*)² differ from the independent simulation's by at most {max(before):.2f}.",
-        f"The bound on E(θ−θ*)² is above the mean in every marked round, at the end {min(a[-1] for a in above):.3g} "
-        f"to {max(a[-1] for a in above):.3g} times, at least {min(a.min() for a in above):.3g} times.",
+        f"The bound on E(θ−θ*)² is {_say_above(above)}; at the end {min(a[-1] for a in above):.3g} to "
+        f"{max(a[-1] for a in above):.3g} times.",
         f"ε after {int(counted[RECURSION][0][-1])} rounds ({messages[1].label}): replay {epsilon[REPLAY]:.3g}, "
         f"recursion {epsilon[RECURSION]:.3g}, Theorem 4 part 1 {epsilon[THEOREM_4]:.3g}. Between replay and "
         "recursion lies the truth.",
     ]
 
 
+def _say_above(ratios: Sequence[Array]) -> str:
+    least = min(float(ratio.min()) for ratio in ratios)
+    return f"{'' if least >= 1 else 'NOT '}above the mean in every marked round: at least {least:.3g} times"
+
+
 def tell_convex(done: Convex, effort: Effort, seed: int) -> Page:
     head = "|θ|¹⁰, 10 learners on the paper's graph, Laplace noise on messages"
-    rises = [find_rise(case) for case in done.near]
     far, near = ([panel_of(case, "gap", effort.since, bound=False) for case in cases] for cases in done)
     bounded = [panel_of(case, "gap", effort.since) for case in done.far]
     longest = int(done.far[0].trace.t[-1])
@@ -161,9 +167,11 @@ def tell_convex(done: Convex, effort: Effort, seed: int) -> Page:
         "everywhere, and not strongly convex. Learner i's records are uniform on [a_i − 1, a_i + 1], a_i from −1 to "
         f"1. From far away: θ_0 = 1, λ0 = 0.03, noise of first scale 0.1, {longest} rounds, {seeds[0]} seeds; from "
         f"near by: θ_0 = 0.3, λ0 = 0.1, noise of first scale 0.2, {int(done.near[0].trace.t[-1])} rounds, {seeds[1]} "
-        f"seeds. Seed {seed}.",
+        f"seeds. Seed {seed}. Of a dozen settings that we tried with other draws, these two show most clearly how a "
+        "gap falls and how it rises. In those that start near the minimum, slopes of ten thousand rounds are often "
+        "flatter than −(1−v).",
         rows,
-        _convex_findings(done, rises),
+        _convex_findings(done),
         _numbers([*done.far, *done.near], effort, seed) | {"epsilon": plain_curves(counted)},
         figures,
     )
@@ -178,23 +186,22 @@ def _convex_row(start: str, case: Case) -> list[str]:
     return [start, case.label, str(fitted), f"{last.value:.2f}", f"{-predicted:.2f}", before, *at]
 
 
-def _convex_findings(done: Convex, rises: Sequence[Rise]) -> list[str]:
+def _convex_findings(done: Convex) -> list[str]:
     flat = [case.label for case in done.far if not case.as_promised("gap", "Theorem 3")]
-    largest = max(rises, key=lambda rise: rise.after / rise.before)
-    v = done.near[list(rises).index(largest)].label
+    rise = find_rise(done.near[-1])
+    verb = "rises" if rise.low > 1 else "falls" if rise.high < 1 else "neither rises nor falls for sure,"
     seen = ", ".join(f"{case.fitted['gap'].value:.2f}" for case in done.near)
     above = [case.bounds["gap"] / case.trace.gap.mean(axis=0) for case in [*done.far, *done.near]]
     return [
         f"From far away, fitted slope ≤ −(1−v) + {ALLOWED}: "
         + ("in every case." if not flat else f"not for {'; '.join(flat)}."),
-        f"The mean gap is not monotone: at {v} it rises from {largest.before:.2g} (t = {largest.early}) to "
-        f"{largest.after:.2g} (t = {largest.late}), {largest.after / largest.before:.2f} times (95 %: "
-        f"{largest.low:.2f} to {largest.high:.2f}). Theorem 3's proof takes E[F(θ_s) − F*] ≥ E[F(θ_t) − F*] for s < "
-        "t for granted; see docs/errata.md.",
+        f"From near by, at {done.near[-1].label}, the mean gap {verb} from {rise.before:.2g} (t = {rise.early}) to "
+        f"{rise.after:.2g} (t = {rise.late}), {rise.after / rise.before:.2f} times (95 %: {rise.low:.2f} to "
+        f"{rise.high:.2f}). Theorem 3's proof takes for granted that an earlier gap is never below a later one; see "
+        "docs/errata.md.",
         "From near by the gap is far below the theorem's constant times t^−(1−v), and may rise towards it: there "
         f"slopes of some thousand rounds, here {seen}, say nothing about t → ∞.",
-        "The bound on E[F−F*], which needs no such step, is above the mean in every marked round, at least "
-        f"{min(a.min() for a in above):.3g} times.",
+        f"The bound on E[F−F*], which needs no such step, is {_say_above(above)}.",
     ]
 
 
