@@ -176,3 +176,6 @@ def test_schedules_run_nothing(gossamer) -> None:
     code, _, err = gossamer("theory", "schedules", "--rounds", 300)
     assert code == 2
     assert "leave --rounds" in err
+    code, _, err = gossamer("theory", "convex", "--noise", 1)
+    assert code == 2
+    assert "--noise is for gossamer theory quadratic" in err
