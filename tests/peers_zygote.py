@@ -1,13 +1,14 @@
 """Starts learners' processes for tests: one process that has loaded everything, and forks itself for each learner.
 
 Commands are lines of JSON on standard input, answers lines of JSON on standard output:
-{"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null} -> {"pid": …}
+{"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null, "known": BOOL} -> {"pid": …}
 {"poll": PID} -> {"code": … | null}
 
 When nobody gives commands any more, whatever happened to the tests, all learners are killed.
 
 A fault ends the process by SIGKILL at the COUNTth time that it comes to MOMENT. A tap gets, before it is sent, a line
-for every part of a vector: learner, round, channel, part, digest.
+for every part of a vector: learner, round, channel, part, digest. A learner whose own noise is "known" draws it as
+known_noise.py says.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner
 from gossamer.peers.wire import Part, split_frames, unpack
-from gossamer.privacy import exact_gaussian, exact_laplace
+from gossamer.privacy import exact_gaussian, exact_laplace, table
+from known_noise import know_own_noise
 
 
 def warm():
+    table.own_gaussian(np.zeros(3, dtype=np.int64), 1 << 41)
     for draw in (exact_laplace, exact_gaussian):
         draw(np.zeros((1, 3)), np.ones((1, 1)))
 
@@ -64,7 +67,7 @@ def tap(learner, path):
     Links.send = tapped
 
 
-def child(folder, fault, tapped):
+def child(folder, fault, tapped, known):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     errors = os.open(os.path.join(folder, "stderr.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 1)
@@ -73,6 +76,8 @@ def child(folder, fault, tapped):
         plan = read_config(folder)
         if tapped:
             tap(plan.learner, tapped)
+        if known:
+            know_own_noise([plan.learner], setattr)
         return run_learner(plan, fault_at(*fault) if fault else None)
     except GossamerError as error:
         print(f"gossamer: {error}", file=sys.stderr, flush=True)
@@ -99,7 +104,7 @@ def serve(running):
             if not pid:
                 code = 70
                 try:
-                    code = child(command["start"], command.get("fault"), command.get("tap"))
+                    code = child(command["start"], command.get("fault"), command.get("tap"), command.get("known"))
                 finally:
                     sys.stderr.flush()
                     os._exit(code)

@@ -26,7 +26,7 @@ from rich.console import Console
 
 from gossamer.cli.peers import view_of
 from gossamer.peers.agreement import encode_settings, shared_settings, tell_differences
-from gossamer.peers.config import graph_json, read_config
+from gossamer.peers.config import SecretsPlan, graph_json, read_config
 from gossamer.peers.node import FORGET, Node
 from gossamer.peers.process import LearnerProcess
 from gossamer.peers.transport import Arrived
@@ -43,6 +43,8 @@ def plain_tables(folder):
     make(folder, 20, RING, m=4)
     config = read_config(folder / "learner-0").config
     tables = msgspec.to_builtins({"run": config.run, "model": config.model, "records": config.records})
+    agreed = SecretsPlan(share=0.5, floor=2.0, exponent=0.5, releases="1,4", keys={"0": "ab", "1": "cd"})
+    tables["secrets"] = msgspec.to_builtins(agreed)
     tables["records"]["categories"] = {"ward": ["a", "b"]}
     tables["model"]["clip"] = 1.5
     return tables

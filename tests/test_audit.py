@@ -91,6 +91,16 @@ def test_standardised_records_pass_and_the_sceptic_comes_near(name, model, band,
     assert least <= power(found) <= 1
 
 
+def secret_case():
+    """Learners whose weighted gradients have the same noise, and share secrets with all others."""
+    weights = (0.5, 1.5, 1.0, 1.5, 0.5)
+    mechanism = replace(
+        CORRELATED, scale=gs.decay([1 / w for w in weights], 0.3), secrets=gs.Secrets(colluders=2, share=1.0)
+    )
+    model = gs.RidgeRegression(l2=0.01, clip=gs.clip_l2(0.5))
+    return Case(ALGORITHM, gs.Network.ring(5), model, mechanism, "history", per_round=2, weights=weights)
+
+
 PLANTED_IN = {
     "laplace, history, clipped": case_of("laplace messages", "history", True),
     "gaussian, latest, logistic": case_of("gaussian messages", "latest", False),
@@ -99,6 +109,7 @@ PLANTED_IN = {
     "gaussian source, correlated": replace(case_of("gaussian source", "history", False), mechanism=CORRELATED),
     "gaussian source, standardised": standardised_case("gaussian source", logistic),
     "laplace source, a standardised quantity": standardised_case("laplace source", quantity),
+    "gaussian source, secrets": secret_case(),
 }
 
 

@@ -264,6 +264,60 @@ def test_from_init_to_collect(tmp_path, gossamer, up):
     assert "exact gaussian noise at the source" in record.claim
 
 
+def test_noise_that_cancels_from_init_to_collect(tmp_path, gossamer, up):
+    words = ("--secrets", "complete", "--colluders", 1, "--learners", M, "--port", free_ports(M), "--steps", 24)
+    code, out, err = gossamer("peers", "init", "demo", *words)
+    assert code == 0, err
+    assert "together with up to one other learner" in out
+    for i in range(M):
+        assert (tmp_path / f"demo/learner-{i}/secret.pem").stat().st_mode & 0o777 == 0o600
+    plan = read_config(tmp_path / "demo/learner-2")
+    assert len(set(plan.config.secrets.keys.values())) == M
+    assert 2**-6 <= plan.config.secrets.share <= 2**6
+    code, out = up("demo")
+    assert code == 0, out
+    assert "ε holds against anybody who sees all messages, together with up to one other learner." in out
+    assert "if all others collude" in out
+    code, out, err = gossamer("peers", "collect", "demo", "--out", "all")
+    assert code == 0, err
+    assert re.search(r"ε spent \S+ \(\S+ if all others collude\), against anybody who", out)
+    record = gs.Record.load(tmp_path / "all")
+    assert (record.epsilon.spent < record.epsilon.all_collude).all()
+    assert (record.epsilon.spent <= 8).all()
+    assert (record.epsilon.spent > 7.9).all()
+    for place in (tmp_path / "demo").glob("learner-*/journal.db*"):
+        place.unlink()
+    from gossamer.peers.process import run_learner
+
+    with pytest.raises(gs.GossamerError, match=r"has no secret: .* join a new run"):
+        run_learner(read_config(tmp_path / "demo/learner-1"), quiet=True)
+
+
+def test_secrets_of_init_are_decided_once_for_all(tmp_path, gossamer):
+    code, _, err = gossamer("peers", "init", "run", "--secrets", "ring", "--epsilon", "1,2,4", "--learners", 3)
+    assert code == 0, err
+    plans = [read_config(tmp_path / f"run/learner-{i}") for i in range(3)]
+    assert len({plan.run_name for plan in plans}) == 1
+    assert plans[0].config.secrets.graph == "secrets.json"
+    assert plans[0].secrets.edges(3) == ((0, 1), (0, 2), (1, 2))
+    own = [plan.mechanism().epsilon for plan in plans]
+    assert own == [1.0, 2.0, 4.0]
+    for wrong, says in (
+        (("--colluders", 2), "--colluders goes with --secrets"),
+        (("--share", 2), "--share goes with --secrets"),
+        (("--secrets", "complete", "--noise", "0.1,0.6"), "leave out --noise"),
+        (("--secrets", "complete", "--where", "messages"), "noise at the source"),
+        (("--secrets", "complete", "--law", "laplace"), "use --law gaussian"),
+        (("--secrets", "complete", "--colluders", 9), "can be left alone"),
+        (("--secrets", "complete", "--share", 1000), "expected"),
+        (("--secrets", "sun"), "sun"),
+    ):
+        code, _, err = gossamer("peers", "init", "other", *wrong)
+        assert code == 2, wrong
+        assert says in err
+        assert not (tmp_path / "other").exists()
+
+
 def test_a_run_for_parties_that_bring_their_records(tmp_path, gossamer):
     words = ("--learners", 3, "--target", "ill", "--classes", "0,1", "--range", "age=0:120")
     code, out, err = gossamer("peers", "init", "run", *words, "--hosts", "a.org,b.org,c.org")

@@ -88,13 +88,16 @@ def test_less_noise_by_the_root_of_f(colluders):
 
 def test_a_run_says_what_it_claims():
     run = mushrooms(budget())
-    assert run.claim.endswith("against anybody who sees all messages, together with up to 2 other learners")
+    assert "against anybody who sees all messages, together with up to 2 other learners (ε = 1; 1." in run.claim
+    assert "if all others collude)" in run.claim
+    assert any(note.startswith("Pair secrets: a pair's noise is") for note in run.notes)
     assert run.epsilon.spent == pytest.approx(1.0, rel=1e-3)
     assert (run.epsilon.all_collude > 1.5).all()
     assert run.summary()["epsilon_if_all_collude"] == run.epsilon.all_collude.tolist()
     without = mushrooms(budget(secrets=None))
     assert without.claim.endswith("against all others together")
-    assert without.epsilon_if_all_collude is None
+    assert np.array_equal(without.epsilon_if_all_collude, without.epsilon.spent)
+    assert not without.has_secrets
 
 
 def test_a_record_keeps_what_all_others_would_know(tmp_path):
@@ -155,7 +158,7 @@ def test_weights_are_in_what_is_noised():
 
 
 def test_seeded_noise_of_studies_has_the_same_law():
-    spec = Spec.of(dataset="mushrooms", draw="once", steps=100, epsilon="1", step="auto", secrets="complete", share=1.0)
+    spec = Spec.of(dataset="mushrooms", draw="once", steps=100, epsilon="1", step="auto", secrets="complete", share="1")
     terms = Task(spec).terms(100)
     from gossamer.experiments.tasks import seeded_like
 
@@ -192,7 +195,7 @@ def test_bad_secrets_are_refused(given, says):
 
 
 def test_what_cannot_be_proved_is_refused():
-    with pytest.raises(GossamerError, match="at the source"):
+    with pytest.raises(GossamerError, match="not for noise on messages"):
         gs.Gaussian.for_budget(1.0, DELTA, secrets=gs.Secrets())
     with pytest.raises(GossamerError, match="gains nothing"):
         gs.Laplace.for_budget(1.0, where="source", secrets=gs.Secrets())

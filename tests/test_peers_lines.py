@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import LONG, TENTHS, Lines, say
 
 
@@ -47,6 +51,26 @@ def test_starts_returns_and_ends_get_a_line_each(world):
     world.at(0, state="done", round=200, errors={"loss": 0.1, "accuracy": 0.9}, epsilon=[2.0, 3.0])
     assert world.said() == ["learner 0 is done in round 200 of 200, accuracy 0.900, ε spent 2"]
     assert world.said(60) == []
+
+
+def test_against_whom_epsilon_holds_is_said_once_and_what_others_could_do_beside_it(world):
+    whom = "against anybody who sees all messages, together with up to 2 other learners"
+    world.all(state="running", life=1, round=0, steps=200, against=whom)
+    assert world.said().count(f"ε holds {whom}.") == 1
+    assert world.said(60) == []
+    world.at(1, uncancelled=["Noise of pairs did not cancel in rounds 7-9 (learner 0 was late)."])
+    world.at(2, uncancelled=["Noise of pairs did not cancel in rounds 7-9 (learner 0 was late)."])
+    assert world.said() == ["Noise of pairs did not cancel in rounds 7-9 (learner 0 was late)."]
+    world.at(0, state="done", round=200, epsilon=[2.0, 3.0, 5.0])
+    assert world.said() == ["learner 0 is done in round 200 of 200, ε spent 2 (5 if all others collude)"]
+    for one in world.statuses:
+        one.update(epsilon=[2.0, 3.0, 5.0])
+    shown = Console(width=120, file=io.StringIO())
+    shown.print(view_of(world.statuses))
+    text = shown.file.getvalue()
+    assert "if all others collude" in text
+    assert f"ε holds {whom}." in text
+    assert text.count("rounds 7-9") == 1
 
 
 def test_every_tenth_of_the_run_gets_a_line_with_the_slowest_round(world):

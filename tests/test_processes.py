@@ -47,7 +47,10 @@ def records(steps, m=M):
     return X, y
 
 
-def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", host=lambda i: "127.0.0.1", **changes):
+def make(
+    folder, steps, network, privacy=SIMULATED, m=M, gradient="history", host=lambda i: "127.0.0.1", secrets=None,
+    **changes,
+):  # fmt: skip
     """A run's folders; `changes` are of [run] and [party], by name."""
     X, y = records(steps, m)
     port = free_ports(m)
@@ -65,6 +68,7 @@ def make(folder, steps, network, privacy=SIMULATED, m=M, gradient="history", hos
             records=schema,
             party=PartyPlan(learner=i, listen=f"{host(i)}:{port + i}", **party),
             privacy=privacy(i) if callable(privacy) else privacy,
+            secrets=secrets,
             data=DataPlan(path="records.csv"),
             neighbours={str(j): Neighbour(address=f"{host(j)}:{port + j}") for j in range(m) if j != i},
         )
@@ -96,8 +100,8 @@ def simulated(steps, network, m=M, gradient="history", scale=(0.05, 0.55)):
 class Fleet:
     """The learners' processes of one run, forked by a zygote."""
 
-    def __init__(self, zygote, folder, tap=None, m=M):
-        self._zygote, self.folder, self.tap, self.m = zygote, folder, tap, m
+    def __init__(self, zygote, folder, tap=None, m=M, known=False):
+        self._zygote, self.folder, self.tap, self.m, self._known = zygote, folder, tap, m, known
         self.pids, self.codes = {}, {}
 
     def place(self, i):
@@ -106,7 +110,8 @@ class Fleet:
     def start(self, *learners, fault=None):
         for i in learners or range(self.m):
             tap = str(self.tap) if self.tap else None
-            self.pids[i] = self._zygote.ask(start=str(self.place(i)), fault=fault, tap=tap)["pid"]
+            command = {"start": str(self.place(i)), "fault": fault, "tap": tap, "known": self._known}
+            self.pids[i] = self._zygote.ask(**command)["pid"]
             self.codes.pop(i, None)
 
     def code(self, i):

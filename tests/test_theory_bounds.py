@@ -123,6 +123,15 @@ def test_a_tail_is_above_what_computing_further_gives_and_falls_at_the_promised_
     assert math.log(far[0] / far[1]) / math.log(100) == pytest.approx(short.beta, abs=0.01)
 
 
+@pytest.mark.parametrize(("v", "s", "theta"), [(0.7, 0.95, 0.9), (0.45, 0.4, 0.4), (0.7, 0.6, 0.8)])
+def test_a_tail_has_its_rate_also_where_assumption_4_is_broken(one, v, s, theta):
+    changed = {"v": v, "exponent_s": s, "exponent_theta": theta}
+    fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    promised = bounds(Problem(**{**fields, **changed}), 2000)
+    far = promised.squared_error([10**12, 10**16])
+    assert math.log(far[0] / far[1]) / math.log(1e4) == pytest.approx(promised.beta, abs=0.02)
+
+
 def test_theorem_3_has_a_tail_too():
     task = Flat(np.array([-1.0, 0.0, 1.0]))
     problem = task.problem(digraph(0), 0.5, 0.75, 0.7, 0.6)
@@ -168,7 +177,14 @@ def test_more_noise_larger_steps_or_a_later_start_never_lower_a_bound(one):
 
 def test_where_the_steps_are_still_too_large_there_is_no_tail_and_the_bound_says_infinity(one):
     fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    assert bounds(Problem(**{**fields, "step": 50.0}), 50).squared_error(51) == math.inf
+    large = Problem(**{**fields, "step": 5.0})
+    assert bounds(large, 40).squared_error(41) == math.inf
+    assert bounds(large, 41).squared_error(41) < math.inf
+    assert bounds(large, 600).squared_error(600) < bounds(large, 300).squared_error(600) < math.inf
+    huge = bounds(Problem(**{**fields, "step": 1e6}), 300)
+    for name in [*ABOVE, "average_gap"]:
+        assert getattr(huge, name)(300) == math.inf
+    assert np.isfinite(huge.squared_error(1))
 
 
 @pytest.mark.parametrize("name", ["squared_error", "tracking_error", "gap"])

@@ -14,7 +14,7 @@ from gossamer.version import __version__
 
 TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
-    from gossamer import datasets, privacy, streams
+    from gossamer import datasets, privacy, streams, theory
     from gossamer.algorithms import (
         Algorithm,
         diadsp,
@@ -65,6 +65,7 @@ else:
             "gossamer.run_record": ["Record"],
             "gossamer.models.torch": ["NeuralNetwork"],
             "gossamer.streams": ["streams"],
+            "gossamer.theory": ["theory"],
             "gossamer.types": ["Dynamics", "Out", "Rows"],
         },
         otherwise="gossamer.algorithms",  # every method that is declared there
@@ -81,6 +82,6 @@ __all__ = [
     "SoftmaxRegression",
     "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "every",
     "geometric", "ldol", "ldp_gradient_tracking", "load_model", "privacy", "push_pull", "robust_push_pull", "simulate",
-    "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "thinning",
+    "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "theory", "thinning",
     "wang_basar",
 ]  # fmt: skip

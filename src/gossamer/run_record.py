@@ -52,7 +52,8 @@ class Record:
               progressive: how well records were predicted before they were learned from, over all records so far
     learners  the same numbers for each learner at the end
     optimum   θ*, or NaN where F has none
-    config    what was run, enough to refuse to go on with anything else
+    config    what was run, enough to refuse to go on with anything else; config["assumptions"] is which of the paper's
+              assumptions it meets, as far as that is known without looking at records (`gossamer check` looks)
     notes     what a reader must know, such as a broken assumption
     claim     what privacy the run may claim
     epsilon   each learner's ε at the mechanism's δ: record.epsilon.spent so far, record.epsilon.for_ever if the run
@@ -137,9 +138,15 @@ class Record:
 
     @property
     def epsilon_if_all_collude(self) -> Array | None:
-        """(m,) with pair secrets: ε so far if all other learners put together what they know."""
-        known = self.epsilon is not None and "all_collude" in (self.epsilon.dtype.names or ())
-        return np.asarray(self.epsilon["all_collude"]) if self.epsilon is not None and known else None
+        """(m,) ε so far if all other learners put together what they know; without pair secrets that is ε itself."""
+        if self.epsilon is None:
+            return None
+        return np.asarray(self.epsilon["all_collude" if self.has_secrets else "spent"])
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether learners shared noise that cancels, so that ε depends on who colludes."""
+        return self.epsilon is not None and "all_collude" in (self.epsilon.dtype.names or ())
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain JSON values."""
@@ -150,7 +157,9 @@ class Record:
             "claim": self.claim,
             "epsilon": None if self.epsilon is None else self.epsilon.spent.tolist(),
             "epsilon_for_ever": None if self.epsilon is None else self.epsilon.for_ever.tolist(),
-            **({} if all_collude is None else {"epsilon_if_all_collude": all_collude.tolist()}),
+            **(
+                {"epsilon_if_all_collude": all_collude.tolist()} if self.has_secrets and all_collude is not None else {}
+            ),
             "notes": list(self.notes),
             "config": plain(self.config),
             "t": self.t,

@@ -1,6 +1,7 @@
 """Try to catch a claim lying: the code that runs, with a sceptic's records, messages and statistics.
 
     gradients   what the model declares of its gradients, measured                        (gossamer.checks.gradients)
+    pairs       an observer with the keys of some, where learners share secrets           (gossamer.checks.pairs)
     noise       law, scale, independence, one copy, freezing                              (gossamer.checks.noise)
     dynamics    differences of gradients, sent through emit and step, against `dynamics`  (gossamer.checks.travel)
     rounding    a neighbour that parks, pushes and pulls                                  (gossamer.checks.steer)
@@ -23,6 +24,7 @@ from gossamer.checks import Finding, within
 from gossamer.checks.climb import worst_found
 from gossamer.checks.gradients import gradient_findings
 from gossamer.checks.noise import noise_findings
+from gossamer.checks.pairs import pair_findings
 from gossamer.checks.steer import steered_losses
 from gossamer.checks.travel import travel_findings
 from gossamer.checks.worlds import Case
@@ -64,6 +66,8 @@ def audit(
 
 def findings(case: Case, seed: int = 0) -> Iterator[Finding]:
     """The same one by one, what is quick first."""
+    if case.mechanism.secrets is not None:
+        yield from pair_findings(case)
     yield from noise_findings(case)
     yield from gradient_findings(case, seed)
     if case.mechanism.where == "messages":

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gossamer.checks import Finding, moments
+from gossamer.checks import Finding, moments, pair_defects
 from gossamer.checks.audit import findings
+from gossamer.checks.keys import Keys
 from gossamer.checks.noise import LATE
 from gossamer.checks.worlds import Case
 from gossamer.models.bounds import Clip, Reach
@@ -45,7 +46,8 @@ def self_test(case: Case) -> Iterator[tuple[Defect, Finding | None]]:
 
 def _with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
     def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        return kind(mechanism, mechanism.bind(setting).ledgers, setting.steps)
+        genuine: Any = mechanism.bind(setting)
+        return kind(mechanism, genuine.ledgers, setting.steps, genuine._pairs)
 
     return lambda case: replace(case, bind=bind)
 
@@ -57,7 +59,7 @@ def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case],
         def _noised(self, t: int, value: Array, times: float = 1.0) -> Array:
             exact, scale = self.clamped_to_grid(t, value, times), times * self._scale(t)
             noise = super()._noised(t, value, times) - exact
-            return _put_on_grid(exact + factor(t, value, scale) * noise, scale)
+            return _put_on_grid(exact + factor(t, value, scale) * noise, _grid_of(self, t, scale))
 
     return _with_boundary(Weaker)
 
@@ -70,8 +72,15 @@ def _less_for_outliers(t: int, value: Array, scale: Array) -> Array:
     return np.where(np.abs(value) > 100 * scale, 0.5, 1.0)
 
 
-def _put_on_grid(value: Array, scale: Array) -> Array:
-    grid = scale * 2.0**-40
+def _grid_of(boundary: PrivateBoundary, t: int, scale: Array) -> Array:
+    """What releases are multiples of: of each learner's own, or of what all agreed on."""
+    if boundary.mechanism.secrets is None:
+        return scale * 2.0**-40
+    keys = Keys(boundary, [ledger.terms for ledger in boundary.ledgers])
+    return np.asarray(keys.grid(t) / keys.weights)
+
+
+def _put_on_grid(value: Array, grid: Array) -> Array:
     return np.asarray(np.rint(value / grid) * grid)
 
 
@@ -85,7 +94,7 @@ class ReusedLater(PrivateBoundary):
         if t < 6 or self._kept is None:
             self._kept = (super()._noised(t, value, times) - exact) / scale
             return exact + self._kept * scale
-        return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, scale)
+        return _put_on_grid(exact + self._kept[:, : value.shape[1]] * scale, _grid_of(self, t, scale))
 
 
 class NeverFreezes(PrivateBoundary):
@@ -174,7 +183,9 @@ def _records_squared(case: Case) -> Case:
         )
 
     def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        return PrivateBoundary(mechanism, [squared(each) for each in mechanism.bind(setting).ledgers], setting.steps)
+        genuine: Any = mechanism.bind(setting)
+        ledgers = [squared(each) for each in genuine.ledgers]
+        return PrivateBoundary(mechanism, ledgers, setting.steps, genuine._pairs)
 
     return replace(case, bind=bind)
 
@@ -321,8 +332,22 @@ def _standardised(case: Case) -> bool:
 
 
 def _as_declared(case: Case) -> bool:
-    """Whether gradients are of records as declared; what is standardised is spoilt in gossamer.checks.moments."""
-    return not case.standardised
+    """Whether gradients are of records as declared, and spoilt here.
+
+    What is standardised is spoilt in gossamer.checks.moments. With secrets noise alone differs, and gradients are as
+    they are without.
+    """
+    return not case.standardised and case.mechanism.secrets is None
+
+
+def _secret(case: Case) -> bool:
+    return case.mechanism.secrets is not None
+
+
+def _counts_colluders(case: Case) -> bool:
+    """Whether a claim for one colluder less is false: others that add more than was agreed on may make up for it."""
+    secrets = case.mechanism.secrets
+    return secrets is not None and secrets.colluders > 0 and bool(np.ptp(case.own) <= 1e-9 * case.own[0])
 
 
 def _lipschitz(case: Case) -> bool:
@@ -347,7 +372,7 @@ DEFECTS = (
     Defect("floating-point noise", _with_boundary(FloatingPoint), "grid"),
     Defect("no freezing", _with_boundary(NeverFreezes), "of the budget", _runs_out),
     Defect("received messages not bounded", _with_boundary(TakesAnything), "rounding", _on_messages),
-    Defect("N² for N", _records_squared, "one record", lambda case: case.per_round > 1),
+    Defect("N² for N", _records_squared, "one record", lambda case: case.per_round > 1 and not _secret(case)),
     Defect(
         "a path left out of the recursion (|C_ii|)",
         _path_dropped,
@@ -397,5 +422,26 @@ DEFECTS = (
         moments.running_without_release,
         "kept of who releases none",
         lambda case: _standardised(case) and _runs_out(case) and case.learners > 1,
+    ),
+    Defect("pairs' noise used again in every round", pair_defects.reused_in_rounds, "correlation of rounds", _secret),
+    Defect("both ends of a pair add its noise", pair_defects.same_sign, "pairs leave in the sum", _secret),
+    Defect("pairs' noise × 0.9", pair_defects.smaller_pairs, "in τ²", _secret),
+    Defect("one pair left out", pair_defects.one_left_out, "in τ²", _secret),
+    Defect(
+        "one key for two pairs", pair_defects.one_key_for_two, "in τ²", lambda case: _secret(case) and case.learners > 2
+    ),
+    Defect(
+        "one colluder less is counted than is claimed",
+        pair_defects.one_colluder_too_many,
+        "μ of the claimed",
+        _counts_colluders,
+    ),
+    Defect("own noise below what was agreed on", pair_defects.below_floor, "the sum over learners", _secret),
+    Defect("one learner on a grid of its own", pair_defects.own_grid, "grid", _secret),
+    Defect(
+        "weights after the noise, and not in it",
+        pair_defects.weighed_later,
+        "the sum over learners",
+        lambda case: _secret(case) and len(set(case.weights)) > 1,
     ),
 )

@@ -38,6 +38,7 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
     """Log-likelihood ratios of many noised runs in either world.
 
     The most powerful attack that knows the records, the messages and the law: high where the first world is likelier.
+    Where secrets hide a learner, all releases and the worst keys tell of it what one release with more noise would.
     """
     worst = worst_found(case)
     worlds = Worlds(case).replay(worst.candidate, worst.k).noised
@@ -45,7 +46,7 @@ def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Arra
     ratios = np.zeros((2, runs))
     for t, (one, other) in enumerate(zip(*worlds, strict=True)):
         for channel in one:
-            scale = case.terms[learner].scale(t) * case.times(channel)
+            scale = case.terms[learner].scale(t) * case.times(channel) / case.seen[learner]
             values = one[channel][learner], other[channel][learner]
             if case.mechanism.where == "source" and np.array_equal(*values):
                 continue  # the same release in both worlds, or none

@@ -5,6 +5,9 @@ goes, in early rounds and in late ones. Each statistical check raises a false al
 
 At the source that is what the releases y have, in the rounds that release. With correlated noise the gradients that a
 step uses, g̃, have noise that depends on earlier ones; that of y must not, and g̃ must follow from releases alone.
+
+Where pairs share noise, what all keys tell is taken away first. A learner's own noise is left, which has to be all that
+is booked if all others collude. What the noise of pairs is worth is looked at in gossamer.checks.pairs.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 import scipy
 
 from gossamer.checks import ALARM, Finding, within
+from gossamer.checks.keys import Keys
 from gossamer.checks.worlds import Case
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, PrivateBoundary
@@ -40,12 +44,19 @@ def noise_findings(case: Case) -> Iterator[Finding]:
     channels, rounds = boundary.channels, _looked_at(case)
     boundary.stops[:] = 10**9  # the law is looked at, not the budget
     zeros = np.zeros((case.learners, 2000))
-    seen: Any = boundary if case.mechanism.where == "messages" else _Releases(boundary, case)
+    seen: Any = boundary if case.mechanism.where == "messages" else SourceReleases(boundary, case)
+    keys = Keys(boundary, case.terms) if case.mechanism.secrets is not None else None
 
     def scale(t: int) -> Array:
         return np.array([[terms.scale(t)] for terms in case.terms])
 
-    yield from noise_law(seen.release, scale, case.law, channels, rounds, case.times, getattr(seen, "meant", None))
+    def around(t: int, value: Array) -> Array:
+        meant: Array = seen.meant(t, value)
+        return meant if keys is None else meant + keys.in_gradients(t, value.shape[1])
+
+    meant = None if case.mechanism.where == "messages" else around
+    grid = None if keys is None else lambda t: keys.grid(t) / keys.weights
+    yield from noise_law(seen.release, scale, case.law, channels, rounds, case.times, meant, grid)
     if case.mechanism.where == "messages":
         yield one_copy(boundary)
         yield no_reuse(boundary.release(channels[0], 0, zeros), again.release(channels[0], 0, zeros))
@@ -63,7 +74,7 @@ def _looked_at(case: Case) -> list[int]:
     return list(dict.fromkeys([*(int(t) for t in rounds[:EARLY]), *late]))
 
 
-class _Releases:
+class SourceReleases:
     """What a boundary at the source releases, and what that is noise around, worked out from the equations."""
 
     def __init__(self, boundary: PrivateBoundary, case: Case) -> None:
@@ -71,6 +82,7 @@ class _Releases:
         self._given: list[tuple[Any, Array]] = []  # by release: who releases, and everybody's
         self._used: list[tuple[Any, Array]] = []
         self._drawn: list[Array] = []
+        self._keys = Keys(boundary, case.terms) if case.mechanism.secrets is not None else None
         self.beside = 0.0  # the largest difference of g̃ from y − Σ f g̃, relative to the largest of them
         spied: Any = boundary
         genuine = spied._noised
@@ -95,6 +107,7 @@ class _Releases:
     def meant(self, t: int, value: Array) -> Array:
         """Σ f g, no farther than the grid goes."""
         most = CLAMP * np.array([[terms.scale(t)] for terms in self._terms])
+        most = most if self._keys is None else self._keys.reach(t)
         return np.asarray(np.clip(self._weighted(self._given), -most, most))
 
     def _weighted(self, newest_last: list[tuple[Any, Array]]) -> Array:
@@ -115,10 +128,12 @@ def noise_law(
     rounds: Sequence[int] = (*range(EARLY), *LATE),
     times: Callable[[str], float] = lambda channel: 1.0,
     meant: Callable[[int, Array], Array] | None = None,
+    grid: Callable[[int], Array] | None = None,
 ) -> Iterator[Finding]:
     """Checks of what `release(channel, t, value)` adds, in units of scale(t), an (m, 1) column.
 
-    It adds that to the value, or to `meant(t, value)`, asked for after the release.
+    It adds that to the value, or to `meant(t, value)`, asked for after the release. Releases lie on the grid
+    scale/2^40, or on `grid(t)`.
     """
     rounds = [t for t in rounds if scale(t).min() > SMALLEST]
     rng = np.random.default_rng(0)
@@ -130,10 +145,10 @@ def noise_law(
             unit = scale(t) * times(channel)
             value = sizes * unit
             noisy = release(channel, t, value)
-            steps = noisy / (unit * 2.0**-40)
+            steps = noisy / (unit * 2.0**-40 if grid is None else grid(t))
             on_grid &= bool((np.abs(steps - np.rint(steps)) <= 2.0**-8 * np.maximum(1, np.abs(steps) * 2.0**-40)).all())
             drawn[at, c] = (noisy - (value if meant is None else meant(t, value))) / unit
-    yield Finding("noise lies on the grid scale/2^40", float(on_grid), 1.0, on_grid)
+    yield Finding("noise lies on the grid", float(on_grid), 1.0, on_grid)
     for at, t in enumerate(rounds):
         for c, channel in enumerate(channels):
             yield _scale_finding(f"scale, {channel} round {t}", drawn[at, c], law)
@@ -145,8 +160,8 @@ def noise_law(
         if drawn[some].size:
             yield _shape_finding(f"shape of the law, {name} rounds (p-value)", drawn[some].ravel(), law)
     names = [f"{channel} of round {t}" for t in rounds for channel in channels]
-    yield _independence("messages", drawn.reshape(len(names), -1), names)
-    yield _independence("learners", drawn.transpose(2, 0, 1, 3).reshape(m, -1), [f"learner {i}" for i in range(m)])
+    yield independence("messages", drawn.reshape(len(names), -1), names)
+    yield independence("learners", drawn.transpose(2, 0, 1, 3).reshape(m, -1), [f"learner {i}" for i in range(m)])
 
 
 def no_reuse(one: Array, other: Array) -> Finding:
@@ -214,7 +229,8 @@ def source_findings(case: Case) -> Iterator[Finding]:
     # One learner goes on to the end: what the others do without a release is then worked out beside its own.
     budgets[-1] = Accountant(case.terms[-1], delta=delta).epsilon_at(case.rounds, delta)
     ledgers = [Accountant(terms, budget, delta) for terms, budget in zip(case.terms, budgets, strict=True)]
-    frozen = _stepped(case, type(case.boundary())(case.mechanism, ledgers, case.rounds))
+    usual: Any = case.boundary()
+    frozen = _stepped(case, type(usual)(case.mechanism, ledgers, case.rounds, usual._pairs))
     last = [int(np.flatnonzero(used).max(initial=-1)) + 1 for used in frozen.released.T]
     spent = [
         ledger.epsilon_at(rounds, delta) / budget for ledger, rounds, budget in zip(ledgers, last, budgets, strict=True)
@@ -278,7 +294,7 @@ def _shape_finding(name: str, x: Array, law: Law) -> Finding:
     return Finding(name, p, ALARM, p >= ALARM)
 
 
-def _independence(name: str, rows: Array, names: Sequence[str]) -> Finding:
+def independence(name: str, rows: Array, names: Sequence[str]) -> Finding:
     """The largest correlation between any two rows."""
     if len(rows) < 2:
         return Finding(f"correlation of {name}", 0.0, 1.0, True)

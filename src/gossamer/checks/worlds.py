@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
+from gossamer.checks.covariance import seen_with, worst_keys
 from gossamer.models import Gradient, LinearModel
 from gossamer.models.standard import Looks, StandardMemory
 from gossamer.networks import Network
@@ -45,7 +46,8 @@ class Case:
     """What is audited: a method on a network, a model, a mechanism, and how gradients are taken.
 
     `bind` makes the boundary, `remember` the memory; a planted defect puts another in its place. `bounds` are of the
-    records, where they are not those of the unit ball. Where numbers are standardised nothing is declared of them, and
+    records, where they are not those of the unit ball; `weights` are the learners' in the objective, of mean 1, where
+    they differ. Where numbers are standardised nothing is declared of them, and
     they go up to BEYOND; a quantity's labels, 0 and 1 to the adversary, are −BEYOND and BEYOND. An adversary thinks in
     FEATURES coordinates; where Laplace noise meets records that are longer in ‖·‖₁ than in any coordinate, each of
     these stands for several, which all have the same value.
@@ -60,6 +62,7 @@ class Case:
     per_round: int = 1
     bind: Callable[[Mechanism, Setting], PrivateBoundary] = lambda mechanism, setting: mechanism.bind(setting)
     bounds: FeatureBounds | None = None
+    weights: tuple[float, ...] = ()
     remember: Callable[..., Any] = lambda model, *given: model.memory(*given)
 
     @property
@@ -112,7 +115,8 @@ class Case:
 
     @cached_property
     def setting(self) -> Setting:
-        return setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
+        alike = setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
+        return alike._replace(weights=self.weights)
 
     def boundary(self) -> PrivateBoundary:
         return self.bind(self.mechanism, self.setting)
@@ -126,6 +130,24 @@ class Case:
         if self.mechanism.where == "messages":
             return np.arange(self.rounds if rounds is None else rounds)
         return np.unique(np.concatenate([t.releases.before(rounds or self.rounds) for t in self.terms]))
+
+    @cached_property
+    def own(self) -> Array:
+        """σ_i of round 0 of every learner's weighted gradient, which pairs' noise goes onto."""
+        return np.array([terms.initial * (terms.shared.weight if terms.shared else 1.0) for terms in self.terms])
+
+    @cached_property
+    def seen(self) -> Array:
+        """How much of a shift is seen of every learner, in its own noise: less than all where secrets hide it.
+
+        It is worked out for the observer whom the mechanism names, with the keys that tell most of that learner.
+        """
+        secrets, shared = self.mechanism.secrets, self.terms[0].shared
+        if secrets is None or shared is None:
+            return np.ones(self.learners)
+        given = self.own, secrets.edges(self.learners), shared.pair
+        each = range(self.learners)
+        return np.array([seen_with(*given, i, worst_keys(*given, i, secrets.colluders)) for i in each])
 
     @cached_property
     def claims(self) -> Array:
@@ -341,6 +363,6 @@ class Worlds:
         for t, (a, b) in enumerate(zip(one, other, strict=True)):
             for channel in a:
                 apart = np.linalg.norm(a[channel] - b[channel], self.case.law.norm, axis=1)
-                shift = apart / (self._scales[t] * self.case.times(channel))
+                shift = apart * self.case.seen / (self._scales[t] * self.case.times(channel))
                 loss += shift**2 if self.case.law.squared else shift
         return loss

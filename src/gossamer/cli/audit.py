@@ -22,7 +22,7 @@ from gossamer.checks.worlds import FEATURES, Case
 from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.standard import Standardise
 from gossamer.networks import Network, read_network
-from gossamer.privacy import Gaussian, Laplace, Mechanism
+from gossamer.privacy import Gaussian, Laplace, Mechanism, Secrets
 from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.schedules import decay
 
@@ -46,7 +46,8 @@ def audit(
     """Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.
 
     Measures what models declare, examines the noise of all learners in early and late rounds, steers learners by
-    what they receive, and climbs to the records and messages on which their messages differ most.
+    what they receive, climbs to the records and messages on which their messages differ most, and plays the observer
+    that has some learners' keys where they share secrets.
     """
     network = read_network(graph)
     console = Console()
@@ -93,6 +94,25 @@ def _cases(network: Network, rounds: int, per_round: int) -> Iterator[tuple[floa
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
     for model, mechanism in _standardised(rounds):
         yield STEPS[0], Case(algorithm, network, model, mechanism, "history", rounds, per_round)
+    yield from ((STEPS[0], case) for case in _secret(network, rounds, per_round))
+
+
+def _secret(network: Network, rounds: int, per_round: int) -> list[Case]:
+    """Cases in which learners share secrets: everybody with everybody, weighted; and with some, where they are many."""
+    m, algorithm = network.m, ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
+    if m < 2:
+        return []
+    weights = tuple(0.5 if i % 2 else 1.5 for i in range(m))
+    weighted = Gaussian(
+        decay([1 / weight for weight in weights], 0.3), "source", delta=1e-5, releases=every(1, after=2), band=3,
+        secrets=Secrets(colluders=min(2, m - 2), share=1.0),
+    )  # fmt: skip
+    some = Secrets("4-regular", colluders=1, share=2.0) if m > 5 else Secrets(share=2.0)
+    plain = Gaussian(decay(1.0, 0.0), "source", delta=1e-5, releases=every(1), secrets=some)
+    return [
+        Case(algorithm, network, _model(weighted, True), weighted, "history", rounds, per_round, weights=weights),
+        Case(algorithm, network, _model(plain, False), plain, "latest", rounds, per_round),
+    ]
 
 
 def _self_test(network: Network, rounds: int, per_round: int, console: Console) -> int:
@@ -108,6 +128,7 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
         Case(algorithm, network, model, mechanism, "history", rounds, per_round)
         for model, mechanism in _standardised(rounds)[:2]
     ]
+    cases += _secret(network, rounds, per_round)[:1]
     with _bar() as bar:
         task = bar.add_task("planting defects", total=len(cases) * len(DEFECTS))
         for case in cases:
@@ -145,7 +166,12 @@ def _name(mechanism: Mechanism) -> str:
         return f"{mechanism.law} on messages"
     shape = [str(mechanism.releases)] if mechanism.releases is not None else []
     shape += [f"band {mechanism.band}"] if mechanism.band > 1 else []
+    shape += [_shared_name(mechanism.secrets)] if mechanism.secrets is not None else []
     return " ".join([f"{mechanism.law} at the source", *shape])
+
+
+def _shared_name(secrets: Secrets) -> str:
+    return f"secrets {secrets.graph}, {secrets.colluders} colluding"
 
 
 def _model_name(case: Case) -> str:

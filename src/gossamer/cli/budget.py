@@ -111,6 +111,7 @@ def budget(
             *_assumed(told),
             *why,
             *_by_arrival(ledgers[0], steps),
+            *_worth(ledgers),
             *_advice(learners, mechanism, given, steps),
         ]:
             Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
@@ -235,6 +236,20 @@ def _by_arrival(ledger: Accountant, steps: int) -> list[Sentence]:
             "); in the others learners only mix.",
         ),
         Sentence(f"Late records cost less. ε of a record by the round of its arrival, after {steps}: {each}."),
+    ]
+
+
+def _worth(ledgers: list[Accountant]) -> list[Sentence]:
+    """With pair secrets: what they are worth, with the same releases."""
+    shared = [ledger.terms.shared for ledger in ledgers if ledger.terms.shared is not None]
+    if not shared:
+        return []
+    each = [ledger.terms.initial / ledger.terms.shared.seen for ledger in ledgers if ledger.terms.shared is not None]
+    return [
+        Sentence(
+            f"σ0 is a learner's own noise; each pair adds {shared[0].pair / shared[0].floor:.3g} times as much. "
+            f"Without secrets the same releases would take σ0 = {max(each):.4g}."
+        )
     ]
 
 

@@ -25,6 +25,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "words.",
     "tune": "Choose step, l2, clip, first release and rounds for your own data, without looking where you must not.",
     "graph": "Check a network against Assumption 1 and show how well it mixes.",
+    "check": "Say which of the paper's assumptions a run meets, and which theorems apply; exit code 1 if one fails.",
     "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
     "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",
     "compare": "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.",

@@ -174,8 +174,9 @@ def _privacy_titles(record: Record, delta: float) -> list[str]:
     if record.epsilon is None:
         return ["ε"]
     at = f" (δ = {delta:g})" if delta else ""
-    noise = ["first noise " + ("σ" if delta else "ν")] if record.config.get("noise") else []
-    alone = [] if record.epsilon_if_all_collude is None else ["ε if all others collude"]
+    own = "first own noise σ" if record.has_secrets else "first noise " + ("σ" if delta else "ν")
+    noise = [own] if record.config.get("noise") else []
+    alone = ["ε if all others collude"] if record.has_secrets else []
     return [*noise, f"ε{at}", "ε for ever", *alone]
 
 

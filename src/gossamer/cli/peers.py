@@ -16,7 +16,7 @@ from rich.text import Text
 
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
-from gossamer.cli.peers_lines import differences_in
+from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -27,7 +27,8 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
 @takes(
     "csv", "target", "categories", "classes", "range", "outside", "missing", "separator", "encoding", "per_round",
     "algorithm", "step", "strict", "gradient", "l2",
-    "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "noise", "steps", "learners", "graph",
+    "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "secrets", "colluders", "share", "noise",
+    "steps", "learners", "graph",
     defaults={
         "learners": 10, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",
     },
@@ -73,6 +74,7 @@ def init(
     gossamer peers init demo                                mushrooms for ten learners, ready to start
     gossamer peers init run --learners 3 --target ill --classes 0,1 --range age=0:120 --hosts a.org,b.org,c.org
     gossamer peers init run --csv visits.csv --target ill … records of one file, dealt out in turn
+    gossamer peers init demo --secrets complete --colluders 2    noise that cancels: more accurate at the same ε
     """
     needs_extra()
     from gossamer.cli.peers_init import Places, make
@@ -127,6 +129,10 @@ def collect(
     record = collect_outcomes(folder)
     files, console = record.save(out), Console()
     _say(record.notes)
+    if record.epsilon is not None:
+        spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")
+        whom = record.config.get("against")
+        console.print(f"{spent}, {whom}." if whom else f"{spent}.", highlight=False, soft_wrap=True)
     console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
@@ -138,15 +144,18 @@ def _say(sentences: Iterable[str]) -> None:
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
-    why = differences_in(statuses)
-    more = [f"[yellow]•[/] and {len(why) - NOTES} more differences"] if len(why) > NOTES else []
+    why = [*differences_in(statuses), *uncancelled_in(statuses)]
+    more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(_printable(sentence))}" for sentence in why[:NOTES]]
-    return Group(table_of(statuses), *map(Text.from_markup, notes + more))
+    whom = [escape(_printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
+    return Group(table_of(statuses), *map(Text.from_markup, whom + notes + more))
 
 
 def table_of(statuses: list[dict[str, Any]]) -> Table:
     """What the learners say of themselves, one a row."""
-    columns = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", "waits for")
+    shared = any(len(one.get("epsilon") or []) > 2 for one in statuses)
+    alone = ["if all others collude"] if shared else []
+    columns = ("learner", "state", "round", "loss", "score", "ε spent", "ε left", *alone, "waits for")
     table = Table(*columns, box=None, header_style="bold", pad_edge=False)
     for one in statuses:
         errors = one.get("errors") or {}
@@ -163,6 +172,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
             "" if score is None else f"{score:.4f}",
             "not private" if "claim" in one and spent is None else "" if spent is None else f"{spent:.3g}",
             "" if spent is None or budget is None else f"{max(0.0, budget - spent):.3g}",
+            *([f"{one['epsilon'][2]:.3g}" if len(one.get("epsilon") or []) > 2 else ""] if shared else []),
             waits + since,
         )
     return table

@@ -7,9 +7,10 @@ import io
 import math
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,13 +19,27 @@ from gossamer.algorithms import find_method
 from gossamer.algorithms.base import AUTO
 from gossamer.automatic import found_step
 from gossamer.datasets.mushrooms import NAMES, raw
-from gossamer.errors import BadValue, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS
-from gossamer.networks import Network
+from gossamer.networks import Network, read_network
 from gossamer.peers.boundary import boundary_of, setting_of_learners
 from gossamer.peers.certificates import name_of
-from gossamer.peers.config import Config, DataPlan, ModelPlan, Neighbour, PartyPlan, Plan, PrivacyPlan, RecordsPlan, Run
+from gossamer.peers.config import (
+    Config,
+    DataPlan,
+    ModelPlan,
+    Neighbour,
+    PartyPlan,
+    Plan,
+    PrivacyPlan,
+    RecordsPlan,
+    Run,
+    SecretsPlan,
+)  # fmt: skip
 from gossamer.peers.folders import make_folders
+from gossamer.peers.pair_keys import PartyPairs
+from gossamer.privacy import Accountant
+from gossamer.privacy.secrets import REGULAR
 from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
@@ -33,6 +48,7 @@ from gossamer.spec.rules import Learnt, clip_of, ridge_of
 from gossamer.streams.files import Reading, read_file
 
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
+OWN_PAIRS = "secrets.json"  # the file that says who shares noise, where that has no name
 MANY = 10_000  # records that parties are taken to have in all, where nobody knows how many they will bring
 
 
@@ -85,11 +101,13 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     standardise = own if spec.model.standardise is None else spec.model.standardise
     spec = spec.but(standardise=standardise)
     model = ModelPlan(l2=_ridge(spec, dealt, own), clip=_clip(spec, records), standardise=standardise)
+    party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
+    data = DataPlan(path="-", records=min(map(len, dealt.rows)) if goes_on else None)
+    first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=data)
     if automatic:
-        party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
-        data = DataPlan(path="-", records=min(map(len, dealt.rows)) if goes_on else None)
-        first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=data)
         run = msgspec.structs.replace(run, step=(_found_step(spec, Plan(first, folder, network)), step.exponent))
+        first = msgspec.structs.replace(first, run=run)
+    agreed, pairs = _agreed(spec, Plan(first, folder, network)), _pairs(spec, learners)
     configs = [
         Config(
             run=run,
@@ -97,6 +115,7 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
             records=records,
             party=_party(places, i, hosts),
             privacy=_privacy(spec, i, learners),
+            secrets=agreed,
             data=DataPlan(path="records.csv", follow=not dealt.rows, records=len(dealt.rows[i]) if goes_on else None),
             neighbours=_neighbours(network, i, hosts, places.port),
         )
@@ -104,9 +123,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     ]
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
     for i, config in enumerate(configs):  # what a learner would refuse at its start is refused now, and nothing written
-        plan = Plan(config, folder / name_of(i), network)
-        boundary_of(plan, plan.algorithm(), plan.model())
-    make_folders(folder, network, configs, hosts, places.days, files)
+        plan = Plan(config, folder / name_of(i), network, pairs)
+        boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
+    make_folders(folder, network, configs, hosts, places.days, files, pairs)
     its = folder / name_of(0)
     sentences = [
         f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
@@ -114,9 +133,22 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         f"Or give each party its folder, to run with: gossamer peer run {its}",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
+    if plan.secrets is not None:
+        sentences += [
+            f"ε = {_costs(boundary, steps)}; it holds {plan.secrets.against}.",
+            "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
+            "make their own (docs/peers.md), or keep none.",
+        ]
     if not dealt.rows:
         sentences.append(f"Each party brings its records: {its / 'records.csv'} is followed as it grows.")
     return sentences
+
+
+def _costs(boundary: Any, steps: int) -> str:
+    """What the last learner's messages will cost it, also if all others collude."""
+    ledger: Accountant = boundary.ledgers[0]
+    alone = Accountant(ledger.terms.alone).epsilon_at(steps, ledger.delta)
+    return f"{ledger.epsilon_at(steps, ledger.delta):.3g}, or {alone:.3g} if all others collude"
 
 
 def given_step(spec: Spec) -> Decay:
@@ -144,6 +176,40 @@ def _found_step(spec: Spec, plan: Plan) -> float:
     mechanism = None if spec.privacy.noise is not None else build_mechanism(spec, plan.network.m, horizon)
     setting = partial(setting_of_learners, range(plan.network.m), plan, algorithm, model)
     return found_step(algorithm, plan.network, model, plan.schema.table(), mechanism, steps, setting)
+
+
+def _agreed(spec: Spec, plan: Plan) -> SecretsPlan | None:
+    """Noise that cancels, decided here for everybody, from the budgets that are given here; keys are made later."""
+    wanted, learners = spec.privacy, plan.network.m
+    if wanted.secrets is None:
+        for name in ("colluders", "share"):
+            if getattr(wanted, name) is not None:
+                raise GossamerError(Argument(name), " goes with ", Argument("secrets", "complete"), ": give both.")
+        return None
+    if wanted.noise is not None:
+        raise GossamerError(
+            Argument("secrets"), " goes with ", Argument("epsilon"), ": leave out ", Argument("noise"), "."
+        )
+    steps = plan.config.run.steps
+    horizon = steps if wanted.horizon is None else languages.rounds(wanted.horizon)
+    mechanism = build_mechanism(spec, learners, horizon)
+    setting = setting_of_learners(range(learners), plan, plan.algorithm(), plan.model())
+    found = mechanism.terms(setting)[0]
+    releases = str(found.releases.argument.value)
+    written = replace(mechanism, releases=languages.release_schedule(releases), exponent=found.exponent)
+    shared = written.terms(setting)[0].shared  # for what parties will read
+    assert shared is not None
+    return SecretsPlan(
+        share=float(f"{shared.pair / shared.floor:.12g}"), floor=shared.floor, exponent=found.exponent,
+        releases=releases, graph=wanted.secrets if _pairs(spec, learners) is None else OWN_PAIRS,
+        colluders=shared.secrets.colluders, band=mechanism.band, keys=dict.fromkeys(map(str, range(learners)), ""),
+    )  # fmt: skip
+
+
+def _pairs(spec: Spec, learners: int) -> Network | None:
+    """Who shares noise with whom, where that is a network's file or name."""
+    graph = spec.privacy.secrets
+    return None if graph is None or graph == "complete" or graph.endswith(REGULAR) else read_network(graph, learners)
 
 
 def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
@@ -218,9 +284,10 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
         raise BadValue("delta", plan.delta, "Laplace noise keeps its budget without δ", "leave it out")
     delta = DELTA if plan.delta is None else plan.delta
     horizon = None if plan.horizon is None else languages.rounds(plan.horizon)
+    own: dict[str, Any] = {} if plan.secrets is not None else {"releases": plan.releases, "band": plan.band or 1}
     return PrivacyPlan(
         epsilon=epsilon, law=plan.law or "gaussian", where=plan.where or "source", delta=delta,
-        horizon="inf" if horizon == math.inf else horizon, releases=plan.releases, band=plan.band or 1,
+        horizon="inf" if horizon == math.inf else horizon, **own,
     )  # fmt: skip
 
 

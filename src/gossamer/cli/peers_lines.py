@@ -36,12 +36,17 @@ class Lines:
         self._say, self._clock = say, clock
         self._parties: dict[str, Party] = {}
         self._differences: set[str] = set()
+        self._noted: set[str] = set()
         self._tenth = 0
 
     def look(self, statuses: Sequence[Status]) -> None:
         for one in statuses:
             if "life" in one or one["state"] in OVER:
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
+        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses)):
+            if note not in self._noted:
+                self._noted.add(note)
+                self._say(note)
         for why in differences_in(statuses):
             if why not in self._differences:
                 self._differences.add(why)
@@ -90,6 +95,16 @@ def differences_in(statuses: Sequence[Status]) -> list[str]:
     return list(dict.fromkeys(why for one in statuses for why in (one.get("differs") or {}).values()))
 
 
+def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:
+    """Against whom the parties' ε holds, each sentence once."""
+    return list(dict.fromkeys(f"ε holds {one['against']}." for one in statuses if one.get("against")))
+
+
+def uncancelled_in(statuses: Sequence[Status]) -> list[str]:
+    """In which rounds noise of pairs did not cancel, each sentence once."""
+    return list(dict.fromkeys(why for one in statuses for why in one.get("uncancelled") or []))
+
+
 def _place(one: Status) -> str:
     return f"round {one.get('round', 0)} of {one['steps']}" if "steps" in one else "an unknown round"
 
@@ -106,8 +121,17 @@ def _numbers(statuses: Sequence[Status]) -> str:
     scores = [(name, value) for one in statuses for name, value in (one.get("errors") or {}).items() if name != "loss"]
     if scores:
         said += f", {scores[0][0]} {_span([value for _, value in scores], '.3f')}"
-    spent = [one["epsilon"][0] for one in statuses if one.get("epsilon")]
-    return said + f", ε spent {_span(spent, '.3g')}" if spent else said
+    return said + spent_of([one["epsilon"] for one in statuses if one.get("epsilon")])
+
+
+def spent_of(epsilons: Sequence[Sequence[float]]) -> str:
+    """ε so far, and with pair secrets if all others collude, from the least to the most."""
+    if not epsilons:
+        return ""
+    alone = [each[2] for each in epsilons if len(each) > 2]
+    return f", ε spent {_span([each[0] for each in epsilons], '.3g')}" + (
+        f" ({_span(alone, '.3g')} if all others collude)" if alone else ""
+    )
 
 
 def _span(values: Sequence[float], form: str) -> str:

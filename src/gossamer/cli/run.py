@@ -295,8 +295,7 @@ def _picture(record: Record, delta: float) -> Figure:
 
     figure = record.plot()
     if record.epsilon is not None:
-        whom = f", {record.config['against']}" if "against" in record.config else ""
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}{whom}")
+        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")  # the caption says against whom
     return figure
 
 

@@ -34,7 +34,7 @@ from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_data, build_mechanism, state_mechanism
 from gossamer.spec.description import Length, Method, Privacy
 from gossamer.spec.languages import step_schedule
-from gossamer.spec.rules import dataset_of, decide_noise, delta_of, goes_on, standardises
+from gossamer.spec.rules import dataset_of, decide_noise, delta_of, goes_on, per_round_of, standardises
 from gossamer.version import __version__
 
 Result = dict[str, Any]
@@ -94,7 +94,9 @@ class Task:
             if terms[0].shared is not None:
                 said |= {
                     "all_collude": epsilons([one.alone for one in terms], steps, delta),
-                    "releases": terms[0].releases.count(steps),
+                    "releases": str(terms[0].releases),
+                    "less_noise": 1 / terms[0].shared.seen,
+                    "share": terms[0].shared.pair / terms[0].shared.floor,
                 }
         rounds = self.rounds or steps
         gradient: Any = gradient_of(spec)
@@ -165,6 +167,8 @@ def data_of(spec: Spec) -> tuple[Any, Any, Any]:
         else:
             decided = decided.but(per_round=spec.data.per_round or 1)
         decided = decided.but(standardise=standardises(decided, None))
+    elif "per_round" in dataset.options:  # which gradients are over decides how many records come at a time
+        decided = decided.but(per_round=per_round_of(decided, dataset))
     return _read(replace(decided, algorithm=Method(), privacy=bare, length=length))
 
 

@@ -14,15 +14,36 @@ which Lemma 1 is false, so we check the original.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy
 
-from gossamer.errors import AnyOf, Argument, GossamerError
+from gossamer.errors import AnyOf, Argument, GossamerError, Part
 
 SUM_TOLERANCE = 1e-9
 
 
+class BrokenNetwork(GossamerError):
+    """R and C that break Assumption 1: the first thing that is wrong, in a sentence, and the matrices themselves."""
+
+    def __init__(self, R: scipy.sparse.csr_array, C: scipy.sparse.csr_array, *parts: Part) -> None:
+        super().__init__(*parts)
+        self.R, self.C = R, C
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.R, self.C, *self.parts)
+
+
 def check_assumption_1(R: scipy.sparse.csr_array, C: scipy.sparse.csr_array) -> None:
+    """Refuse matrices that break it."""
+    try:
+        _check(R, C)
+    except GossamerError as error:
+        raise BrokenNetwork(R, C, *error.parts) from None
+
+
+def _check(R: scipy.sparse.csr_array, C: scipy.sparse.csr_array) -> None:
     for name, M in (("R", R), ("C", C)):
         _check_entries(name, M)
         _check_sums(name, M)

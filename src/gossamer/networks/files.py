@@ -12,7 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import Argument, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.networks.network import Network
 
 PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
@@ -45,7 +45,31 @@ def read_network(source: str, learners: int | None = None) -> Network:
     return network
 
 
+def read_pairs(source: str, learners: int) -> list[tuple[int, int]]:
+    """Who is joined with whom, from the same names and files: links count both ways, and need not connect all."""
+    if is_named(source):
+        named = PAPERS[source]() if source in PAPERS else NAMES[source](learners)
+        pairs, most = [(a, b) for over in ("R", "C") for a, b, _ in named.edges(over)], named.m
+    else:
+        given = _read(Path(source))
+        edges = given.edges() if isinstance(given, Network) else given
+        pairs = [(edge[0], edge[1]) for edge in edges]
+        most = 1 + max(max(pair) for pair in pairs)
+    if most > learners or (is_named(source) and most != learners):
+        requirement = f"it has {most} learners and the run has {learners}"
+        raise BadValue("secrets", source, requirement, "give another, such as complete")
+    if min(min(pair) for pair in pairs) < 0:
+        raise BadValue("secrets", source, "expected learners' numbers from 0 on")
+    return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
+
+
 def _from_file(path: Path) -> Network:
+    given = _read(path)
+    return given if isinstance(given, Network) else Network.from_edges(1 + max(max(e[:2]) for e in given), given)
+
+
+def _read(path: Path) -> Network | list[tuple[Any, ...]]:
+    """Matrices as a network, or edges."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -68,7 +92,7 @@ def _from_file(path: Path) -> Network:
         edges = [_edge(path, f"line {k}", line.replace(",", " ").split()) for k, line in lines if line.strip()]
     if not edges:
         raise GossamerError(f"{path} holds no edges: write one 'sender receiver [weight]' a line.")
-    return Network.from_edges(1 + max(max(edge[:2]) for edge in edges), edges)
+    return edges
 
 
 def _edge(path: Path, where: str, words: Any) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ NOWHERE = "not there"
 
 
 def shared_settings(tables: Mapping[str, Any], network: Network, code: str = "") -> Shared:
-    """The settings of [run], [model] and [records] one by one, and the graph link by link.
+    """The settings of [run], [model], [records] and [secrets] one by one, and the graph link by link.
 
     `code` is that of a method of the parties' own. The release is no setting: parties of two releases may well go
     together, but where nothing else differs it is the reason.

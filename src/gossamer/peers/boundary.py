@@ -9,6 +9,7 @@ from gossamer.algorithms.base import Algorithm
 from gossamer.models import LinearModel
 from gossamer.peers.config import Plan
 from gossamer.privacy import Privacy, PrivateBoundary, Setting, Unproved, simulated
+from gossamer.privacy.pairs import PairNoise
 from gossamer.privacy.unproved import claim_of
 from gossamer.schedules import decay
 from gossamer.setting import setting_for
@@ -26,15 +27,20 @@ class OwnRow:
         return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
 
 
-def boundary_of(plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> PrivateBoundary | Unproved:
-    """The party's boundary; refuses a budget that cannot be proved."""
+def boundary_of(
+    plan: Plan, algorithm: Algorithm[Any], model: LinearModel, pairs: PairNoise | None = None
+) -> PrivateBoundary | Unproved:
+    """The party's boundary; refuses a budget that cannot be proved. `pairs` draws the noise that it shares."""
     run, privacy, mechanism = plan.config.run, plan.config.privacy, plan.mechanism()
     if mechanism is None:
         scale = None if privacy.simulated is None else decay(*privacy.simulated)
         algorithm.notes(scale)
         return Unproved(None if scale is None else OwnRow(simulated(scale, privacy.seed), run.learners, plan.learner))
     algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
-    return mechanism.bind(setting_of_learners([plan.learner], plan, algorithm, model))
+    setting = setting_of_learners([plan.learner], plan, algorithm, model)
+    if plan.config.secrets is not None:
+        setting = setting._replace(floor=plan.config.secrets.floor)
+    return mechanism.bind(setting, pairs)
 
 
 def setting_of_learners(learners: Sequence[int], plan: Plan, algorithm: Algorithm[Any], model: LinearModel) -> Setting:

@@ -2,6 +2,9 @@
 
 Keys are P-256. The authority's key is needed to let somebody in and for nothing else: keep it apart. A certificate is
 good for both ends of a link, since learners dial and are dialled.
+
+Where noise is shared, a certificate has an X25519 key as well, in an extension of its own (SHARED_KEY): its value is
+the key as SubjectPublicKeyInfo in DER, as `openssl pkey -pubout -outform DER` writes it.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import GossamerError
 
 PREFIX = "learner-"
+SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
 
 class Pair(NamedTuple):
@@ -65,12 +70,24 @@ class Identities:
         own = _load(self._pinned[j], f"learner {j}'s certificate")
         return self._pinned[j], _tls_names(own)[0]
 
+    def shared_keys(self, j: int, given: bytes) -> list[X25519PublicKey]:
+        """Learner j's keys for shared noise: of its own certificate, or of those in `given` that are proved to be its.
+
+        There is one, unless the authority has signed two.
+        """
+        found = [_load(self._pinned[j], "")] if j in self._pinned else _load_all(given, "the partners' certificates")
+        return [shared_key_in(one, f"learner {j}") for one in found if self.learner_in(one) == j and _is_valid(one)]
+
     def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
         """The learner at the other end, from what the handshake has verified; None where that is no learner's."""
         try:
             shown = x509.load_pem_x509_certificate(context["x509_pem_cert"][0])
         except (KeyError, IndexError, ValueError):
             return None
+        return self.learner_in(shown)
+
+    def learner_in(self, shown: x509.Certificate) -> int | None:
+        """Whose certificate it is; None where it is no learner's."""
         if shown in self._known:
             return self._known[shown]
         try:
@@ -87,6 +104,29 @@ def _load(pem: bytes, what: str) -> x509.Certificate:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise GossamerError(f"{what} cannot be read ({error}): give a certificate as PEM.") from None
+
+
+def _load_all(pem: bytes, what: str) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise GossamerError(f"{what} cannot be read ({error}): give certificates as PEM.") from None
+
+
+def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKey:
+    """The key for shared noise that a certificate binds to its name."""
+    shown = _load(shown, f"the certificate of {whose}") if isinstance(shown, bytes) else shown
+    try:
+        extension: Any = shown.extensions.get_extension_for_oid(SHARED_KEY).value
+        key = serialization.load_der_public_key(extension.value)
+        if not isinstance(key, X25519PublicKey):
+            raise ValueError(type(key).__name__)
+    except (x509.ExtensionNotFound, ValueError, TypeError, UnsupportedAlgorithm):
+        raise GossamerError(
+            f"the certificate of {whose} has no X25519 key for shared noise: make one with it, or take all parties' "
+            "folders from one 'gossamer peers init --secrets'."
+        ) from None
+    return key
 
 
 def _tls_names(own: x509.Certificate) -> list[str]:
@@ -110,12 +150,15 @@ def check_pair(own: Pair) -> None:
         raise GossamerError(f"the key cannot be read ({error}): give it as PEM, without a password.") from None
     if key.public_key() != shown.public_key():
         raise GossamerError("the key is not the certificate's: give the two that belong together.")
-    now = datetime.datetime.now(datetime.UTC)
-    if not shown.not_valid_before_utc <= now <= shown.not_valid_after_utc:
+    if not _is_valid(shown):
         raise GossamerError(
             f"the certificate is valid from {shown.not_valid_before_utc:%Y-%m-%d} to "
             f"{shown.not_valid_after_utc:%Y-%m-%d}: have a new one signed."
         )
+
+
+def _is_valid(shown: x509.Certificate) -> bool:
+    return shown.not_valid_before_utc <= datetime.datetime.now(datetime.UTC) <= shown.not_valid_after_utc
 
 
 def make_authority(run: str, days: int = 365) -> Pair:
@@ -126,9 +169,13 @@ def make_authority(run: str, days: int = 365) -> Pair:
 
 
 def issue_certificate(
-    signed_by: Pair, i: int, hosts: Sequence[str] = ("localhost", "127.0.0.1"), days: int = 365
+    signed_by: Pair,
+    i: int,
+    hosts: Sequence[str] = ("localhost", "127.0.0.1"),
+    days: int = 365,
+    shared: X25519PublicKey | None = None,
 ) -> Pair:
-    """A key and certificate for learner i, which may be reached at these hosts."""
+    """A key and certificate for learner i, which may be reached at these hosts; `shared` is its key for noise."""
     signer = serialization.load_pem_private_key(signed_by.key, password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
@@ -142,7 +189,16 @@ def issue_certificate(
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    return _sign(made.add_extension(x509.ExtendedKeyUsage(uses), critical=False), key, signer)
+    made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    if shared is not None:
+        made = made.add_extension(shared_key_extension(shared), critical=False)
+    return _sign(made, key, signer)
+
+
+def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
+    """What a certificate holds to bind a key for shared noise to its name."""
+    der, kind = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return x509.UnrecognizedExtension(SHARED_KEY, key.public_bytes(der, kind))
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -1,4 +1,4 @@
-"""A party's configuration: one TOML file. What [run], [model] and [records] say is the same for everybody.
+"""A party's configuration: one TOML file. What [run], [model], [records] and [secrets] say is the same for everybody.
 
 Parties whose shared settings or graphs differ do not talk to each other: their fingerprint is part of the run's name
 in every hello, and they tell each other what differs. [party], [privacy], [data] and [neighbours] are each party's own
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -23,10 +23,11 @@ from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.peers.agreement import shared_settings
-from gossamer.privacy import Mechanism
+from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import MECHANISMS
+from gossamer.privacy.secrets import REGULAR, partners_of
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_model
 from gossamer.spec.fields import check_names
@@ -38,6 +39,7 @@ from gossamer.streams.schema import SCALED_TO, Schema, range_of
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Some = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+Finite = Annotated[float, msgspec.Meta(gt=0, lt=1e300)]
 
 
 class Plain(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -82,12 +84,31 @@ class RecordsPlan(Plain, frozen=True):
         )  # fmt: skip
 
 
+class SecretsPlan(Plain, frozen=True):
+    """Noise that cancels, as all have agreed on it: see gossamer.privacy.secrets. `peers init` decides it.
+
+    What others count on is in here. A party whose own budget needs more noise than `floor` adds it alone; one whose
+    budget would do with less adds `floor` all the same.
+    """
+
+    share: Finite  # τ/σ, the noise of a pair in units of `floor`
+    floor: Finite  # σ of round 0, which everybody's own noise has at least
+    exponent: float  # noise of round t is that of round 0 times (t+1)^-exponent
+    releases: str  # the rounds that release, as for 'gossamer run'
+    keys: dict[str, str]  # fingerprint of every learner's public key, by its number
+    graph: str = "complete"  # or "4-regular", or a file with the graph
+    colluders: Some = 0
+    band: Whole = 1  # over how many releases noise is correlated
+
+
 class PartyPlan(Plain, frozen=True):
     learner: Some
     listen: str
     key: str = "key.pem"
     certificate: str = "certificate.pem"
     authority: str = "authority.pem"
+    secret: str = "secret.pem"  # with [secrets]: its key for noise that cancels; it moves into the journal
+    partners: str = "partners.pem"  # and the certificates of those that it shares noise with
     journal: str = "journal.db"
     durability: Literal["process", "power"] = "power"
     late: Some = 0  # rounds in a row that this learner may go on with a neighbour's last message; 0: it waits
@@ -133,13 +154,16 @@ class Config(Plain, frozen=True):
     data: DataPlan
     model: ModelPlan = ModelPlan()
     privacy: PrivacyPlan = PrivacyPlan()
+    secrets: SecretsPlan | None = None
     neighbours: dict[str, Neighbour] = {}
 
 
 class Plan:
     """A configuration with the folder that its paths start from, and what can be made of it."""
 
-    def __init__(self, config: Config, folder: Path, network: Network | None = None) -> None:
+    def __init__(
+        self, config: Config, folder: Path, network: Network | None = None, pairs: Network | None = None
+    ) -> None:
         self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
         self.network: Network = network or read_network(str(folder / run.graph), run.learners)
@@ -155,6 +179,11 @@ class Plan:
             )
         self.schema = config.records.schema()
         shared = msgspec.to_builtins({"run": run, "model": config.model, "records": config.records})
+        self.secrets = None if config.secrets is None else self._secrets(config.secrets, pairs)
+        if self.secrets is not None:
+            shared["secrets"] = msgspec.to_builtins(config.secrets)
+            if not isinstance(self.secrets.graph, str):
+                shared["secrets"]["pairs"] = {f"{i}-{j}": True for i, j in self.secrets.edges(run.learners)}
         # with the layout and the scale: a party, or a journal, whose θ_k means something else is of another run
         text = json.dumps(shared, sort_keys=True) + repr(
             (self.network.edges("R"), self.network.edges("C"), self.schema.column_names, SCALED_TO)
@@ -165,6 +194,27 @@ class Plan:
         self.shared = shared_settings(shared, self.network, code)
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         self.run_name = f"{run.id}:{self.fingerprint}"
+
+    def _secrets(self, plan: SecretsPlan, pairs: Network | None) -> Secrets:
+        """Who shares noise with whom; refuses what is not complete."""
+        learners = self.config.run.learners
+        named = plan.graph == "complete" or plan.graph.endswith(REGULAR)
+        graph: Any = plan.graph if named else pairs or read_network(str(self.folder / plan.graph), learners)
+        secrets = Secrets(graph, plan.colluders, plan.share)
+        secrets.check(learners)
+        if set(plan.keys) != set(map(str, range(learners))):
+            raise GossamerError(
+                f"[secrets.keys] names {', '.join(sorted(plan.keys)) or 'nobody'}: expected every learner, 0 to "
+                f"{learners - 1}; take all parties' folders from one 'gossamer peers init'."
+            )
+        return secrets
+
+    @property
+    def partners(self) -> list[int]:
+        """Everybody that this party shares noise with."""
+        if self.secrets is None:
+            return []
+        return partners_of(self.secrets.edges(self.config.run.learners), self.learner)
 
     @property
     def own_settings(self) -> str:
@@ -210,17 +260,53 @@ class Plan:
 
     def mechanism(self) -> Mechanism | None:
         """This party's own noise, where it has a budget."""
-        plan = self.config.privacy
+        plan, agreed = self.config.privacy, self.config.secrets
+        if agreed is not None:
+            self._check_agreed(plan, agreed)
         if plan.epsilon is None:
             return None
         if plan.simulated is not None:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
         delta = plan.delta if law_named(plan.law).needs_delta else 0.0
-        releases = None if plan.releases is None else release_schedule(plan.releases)
+        releases = plan.releases if agreed is None else agreed.releases
         return MECHANISMS[plan.law].for_budget(
-            plan.epsilon, delta, horizon=horizon, where=plan.where, releases=releases, band=plan.band
-        )
+            plan.epsilon, delta, horizon=horizon, where=plan.where,
+            exponent=None if agreed is None else agreed.exponent,
+            releases=None if releases is None else release_schedule(releases),
+            band=plan.band if agreed is None else agreed.band, secrets=self.secrets,
+        )  # fmt: skip
+
+    def _check_agreed(self, plan: PrivacyPlan, agreed: SecretsPlan) -> None:
+        """Refuse [privacy] with which a party's noise would not be what others count on."""
+        if plan.simulated is not None:
+            raise GossamerError(
+                "[secrets] with [privacy] simulated: others count on exact noise; give epsilon instead."
+            )
+        if plan.epsilon is None:
+            raise GossamerError(
+                "[secrets] without a budget: others count on this party's noise; give [privacy] epsilon."
+            )
+        if plan.where != "source":
+            raise GossamerError(
+                f"[secrets] with [privacy] where = {toml_value(plan.where)}: noise of pairs cancels at the source "
+                'alone; use where = "source".'
+            )
+        if not law_named(plan.law).squared:
+            raise GossamerError(
+                f"[secrets] with [privacy] law = {toml_value(plan.law)}: pairs share Gaussian noise; use law = "
+                '"gaussian".'
+            )
+        if plan.releases is not None and release_schedule(plan.releases) != release_schedule(agreed.releases):
+            raise GossamerError(
+                f"[privacy] releases = {toml_value(plan.releases)} and [secrets] releases = "
+                f"{toml_value(agreed.releases)}: noise cancels among those who release together; leave out the first."
+            )
+        if plan.band not in (1, agreed.band):
+            raise GossamerError(
+                f"[privacy] band = {plan.band} and [secrets] band = {agreed.band}: noise cancels where it is "
+                "correlated alike; leave out the first."
+            )
 
 
 def read_config(path: str | Path) -> Plan:
@@ -246,12 +332,16 @@ def _check_keys(given: Mapping[str, Any], path: Path) -> None:
     tables = {one.name: one.type for one in msgspec.structs.fields(Config)}
     check_names(given, tables, str(path))
     for table, values in given.items():
-        inner = get_args(tables[table])[-1:]  # [neighbours.3] is one of many
-        kind = inner[0] if inner else tables[table]
-        for place, part in values.items() if inner and isinstance(values, Mapping) else [("", values)]:
+        several = get_origin(tables[table]) is dict  # [neighbours.3] is one of many
+        kind = next(one for one in (*get_args(tables[table]), tables[table]) if _is_table(one))
+        for place, part in values.items() if several and isinstance(values, Mapping) else [("", values)]:
             if isinstance(part, Mapping):
                 known = [one.name for one in msgspec.structs.fields(kind)]
                 check_names(part, known, f"[{table}{place and '.'}{place}] of {path}")
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Plain)
 
 
 def _said(error: str) -> str:
@@ -265,8 +355,10 @@ def _said(error: str) -> str:
 def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
     lines: list[str] = []
-    for table in ("run", "model", "records", "party", "privacy", "data"):
+    for table in ("run", "model", "records", "secrets", "party", "privacy", "data"):
         part = getattr(config, table)
+        if part is None:
+            continue
         usual = {f.name: f.default for f in msgspec.structs.fields(part) if f.default is not msgspec.NODEFAULT}
         given = msgspec.to_builtins(part)
         simple = {k: v for k, v in given.items() if not isinstance(v, dict) and v is not None}

@@ -12,11 +12,15 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from msgspec.structs import replace
+
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers.certificates import issue_certificate, learner_of, make_authority, name_of
 from gossamer.peers.config import Config, graph_json, to_toml
+from gossamer.peers.pair_keys import fingerprint_of, to_pem
 
 
 def make_folders(
@@ -26,26 +30,43 @@ def make_folders(
     hosts: Sequence[str],
     days: int,
     records: Mapping[int, str],
+    pairs: Network | None = None,
 ) -> None:
-    """Write the folders of a run whole, or refuse; `records[i]` is a CSV file for learner i to begin with."""
+    """Write the folders of a run whole, or refuse; `records[i]` is a CSV file for learner i to begin with.
+
+    Where noise is shared every party gets a secret for it, and the others' certificates; `pairs` is who shares it, if
+    that has no name.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GossamerError(f"{folder} exists already: give a new folder.")
     run = configs[0].run
     signer = make_authority(run.id, days)
-    _write(folder / "authority" / "key.pem", signer.key, private=True)
     _write(folder / "authority" / "certificate.pem", signer.certificate)
-    for i, config in enumerate(configs):
+    os.chmod(folder / "authority", 0o700)  # before there is a key in it
+    _write(folder / "authority" / "key.pem", signer.key, private=True)
+    secrets = [None if config.secrets is None else X25519PrivateKey.generate() for config in configs]
+    shared = [None if secret is None else secret.public_key() for secret in secrets]
+    owns = [
+        issue_certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days, shared[i])
+        for i in range(len(configs))
+    ]
+    keys = {str(i): fingerprint_of(key) for i, key in enumerate(shared) if key is not None}
+    for i, (config, own, secret) in enumerate(zip(configs, owns, secrets, strict=True)):
         place = folder / name_of(i)
-        own = issue_certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days)
-        _write(place / "key.pem", own.key, private=True)
         _write(place / "certificate.pem", own.certificate)
+        os.chmod(place, 0o700)
+        _write(place / "key.pem", own.key, private=True)
         _write(place / "authority.pem", signer.certificate)
         _write(place / "graph.json", graph_json(network).encode())
         if i in records:
             _write(place / config.data.path, records[i].encode(), private=True)
+        if config.secrets is not None and secret is not None:
+            _write(place / config.party.secret, to_pem(secret), private=True)
+            _write(place / config.party.partners, b"".join(own.certificate for own in owns))
+            if pairs is not None:
+                _write(place / config.secrets.graph, graph_json(pairs).encode())
+            config = replace(config, secrets=replace(config.secrets, keys=keys))
         _write(place / "party.toml", to_toml(config).encode())
-    for place in (folder / "authority", *(folder / name_of(i) for i in range(len(configs)))):
-        os.chmod(place, 0o700)
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
     _write(folder / "run.json", (json.dumps(about) + "\n").encode())
 

@@ -6,7 +6,8 @@ together with all they follow from, and only then sent; whoever starts again sen
 One transaction a round (SQLite, write-ahead log):
 
     about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs);
-             unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected
+             unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected;
+             secret, the key of noise that is shared with others: see gossamer.peers.pair_keys
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
     late     (round, sender) of every message that the learner went on without
@@ -117,8 +118,8 @@ class Journal:
             if stored != wanted:
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
-                    "[run], [model], [records], the graph and [privacy]; within a run none of them can change, nor ε, "
-                    "nor, with a budget, to a release that books rounds otherwise."
+                    "[run], [model], [records], [secrets], the graph and [privacy]; within a run none can change, nor "
+                    "ε, nor, with a budget, to a release that books rounds otherwise."
                 )
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
@@ -226,6 +227,21 @@ class Journal:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         self.unused = False
+
+    @property
+    def secret(self) -> bytes | None:
+        """The key of noise that cancels, where it was brought."""
+        row = self._db.execute("select value from about where name = 'secret'").fetchone()
+        return None if row is None else bytes.fromhex(row[0])
+
+    def keep_secret(self, secret: bytes) -> None:
+        """Take the key in, on the disk whatever the durability is: where it comes from it is removed after this."""
+        try:
+            self._db.execute("pragma synchronous=full")
+            self._db.execute("insert or replace into about values ('secret', ?)", (secret.hex(),))
+            self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
     @property
     def delivered(self) -> bool:

@@ -61,8 +61,11 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     ]
     if spent is not None:
         whole = float(status.plan.config.privacy.epsilon or 0.0)
-        shown.append(Metric("gossamer_epsilon_spent", "Privacy budget spent so far.", spent[0]))
-        shown.append(Metric("gossamer_epsilon_budget", "Privacy budget in all.", whole))
+        whom = f"{status.against}."
+        shown.append(Metric("gossamer_epsilon_spent", f"Privacy budget spent so far, {whom}", spent[0]))
+        shown.append(Metric("gossamer_epsilon_budget", f"Privacy budget in all, {whom}", whole))
+        if len(spent) > 2:
+            shown.append(Metric("gossamer_epsilon_if_all_collude", "Spent so far if all others collude.", spent[2]))
     if status.plan.config.party.show_errors:
         warning = "On own records, NOT noised: the owner chose to show it."
         for name, error in status.errors.items():

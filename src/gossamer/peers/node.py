@@ -241,7 +241,7 @@ class Node:
         own = f"{self._run!r} with {self.party.size} {self.party.dtype}"
         sentence = (
             f"learner {sender} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the "
-            "same [run], [model], [records] and graph; what differs is said as soon as both have told."
+            "same [run], [model], [records], [secrets] and graph; what differs is said as soon as both have told."
         )
         return self.differences.setdefault(sender, sentence)
 

@@ -20,6 +20,7 @@ from gossamer.peers.folders import learners_in
 from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, read_outcome
 from gossamer.peers.party import Party
 from gossamer.peers.status import Status
+from gossamer.peers.uncancelled import read_shares, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.boundary import budgets
 from gossamer.run_record import LEARNER, Record, mean_row
@@ -37,9 +38,13 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
         theta, what = sent["theta"], SENT
     about = {
         "learner": plan.learner, "round": party.round, "run": plan.run_name, "theta": what,
-        "claim": boundary.claim, "epsilon": status.budget(), "late": status.journal.late(),
+        "claim": boundary.claim, "epsilon": status.budget(), "against": status.against,
+        "late": status.journal.late(),
         "columns": plan.schema.column_names, "schema": plan.schema.described(), "model": str(plan.model()),
     }  # fmt: skip
+    shares = status.shares(ended=True)
+    if shares is not None:
+        about |= {"shares": shares, "uncancelled": tell_uncancelled([shares], plan)}
     buffer = io.BytesIO()
     np.savez(
         buffer, theta=model.parameters(theta, columns), about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
@@ -78,7 +83,7 @@ def collect_outcomes(folder: Path) -> Record:
         learners=learners,
         optimum=np.full(theta.shape[1], np.nan),
         config=_config(plan, abouts),
-        notes=tuple(_notes(abouts)),
+        notes=(*_notes(abouts), *tell_uncancelled(read_shares(abouts), plan)),
         claim="; ".join(sorted({about["claim"] for about in abouts})),
         epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
     )
@@ -107,4 +112,10 @@ def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
         "stream": {"kind": "parties' own", "columns": abouts[0].get("columns"), "schema": abouts[0].get("schema")},
         "model": str(model), "score": model.score, "run": plan.run_name,
         "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
+        **({"against": against[0]} if (against := _against(abouts)) else {}),
     }  # fmt: skip
+
+
+def _against(abouts: Sequence[About]) -> list[str]:
+    """Against whom ε holds: the same for all, since who shares noise is; outcomes of older versions do not say."""
+    return sorted({about["against"] for about in abouts if about.get("against")})

@@ -19,7 +19,9 @@ OWN = "the learner's own parameters"
 SENT = "the parameters as last sent, with their noise: only messages are private"
 
 
-About = dict[str, Any]  # learner, round, run, theta (which parameters), claim, epsilon, late, columns, schema, model
+# learner, round, run, theta (which parameters), claim, epsilon, against (whom it holds), late, columns, schema, model;
+# with pair secrets shares (gossamer.peers.uncancelled) and uncancelled, the same in words
+About = dict[str, Any]
 
 
 class Outcome(NamedTuple):

@@ -23,7 +23,7 @@ import numpy as np
 from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import Identities, Pair, check_pair
+from gossamer.peers.certificates import Identities, Pair, check_pair, shared_key_in
 from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
@@ -32,6 +32,7 @@ from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, check_own_key, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
@@ -61,16 +62,22 @@ class LearnerProcess:
         self.size = self.model.theta_size(plan.schema.columns)
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
-        self.boundary = boundary_of(plan, self.algorithm, self.model)
+        pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
+        self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         brought = {int(j): neighbour.certificate for j, neighbour in plan.config.neighbours.items()}
         pinned = {j: _read(plan, certificate) for j, certificate in brought.items() if certificate is not None}
         self.identities = Identities(_read(plan, party.authority), pinned)
+        if pairs is not None:  # before anything is moved
+            check_own_key(plan, shared_key_in(self.own.certificate, "this party"))
+            public = partners_keys(plan, self.identities, _read(plan, party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
             settings += f"-{digest_of(self.boundary.description)}"
         self.journal = Journal(path, plan.run_name, plan.learner, settings, party.durability, kept)
-        try:  # only now: a second process must not touch the records of the first
+        try:  # only now: a second process must not touch the secret and the records of the first
+            if pairs is not None:
+                pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
             self.feed = self._records()
             self._check_rounds()
         except GossamerError:
@@ -124,7 +131,10 @@ class LearnerProcess:
             if endpoint is not None:
                 await endpoint.start()
             await transport.start()
-            log.info("started", extra={"learner": party.i, "life": self.journal.epoch, "round": party.round})
+            log.info(
+                "started",
+                extra={"learner": party.i, "life": self.journal.epoch, "round": party.round, **self._privacy()},
+            )
             transport.dial()
             await self._until_over(node, transport, stop)
         finally:
@@ -134,8 +144,17 @@ class LearnerProcess:
         if not self.journal.unused:  # of a run that has not begun there is none
             write_outcome(self.plan, party, self.boundary, self._status)
         self._status.write("done" if node.done else "stopped")
-        log.info("ended", extra={"learner": party.i, "round": party.round, "state": self._status.state})
+        about = {"learner": party.i, "round": party.round, "state": self._status.state}
+        log.info("ended", extra=about | self._privacy())
         return 0
+
+    def _privacy(self) -> dict[str, Any]:
+        """ε so far for the log, and against whom it holds; with pair secrets also if all others collude."""
+        spent = self._status.budget()
+        if spent is None:
+            return {}
+        alone = {"epsilon_if_all_collude": spent[2]} if len(spent) > 2 else {}
+        return {"epsilon": spent[0], "against": self._status.against} | alone
 
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
@@ -246,8 +265,9 @@ async def _sleep(stop: asyncio.Event, seconds: float) -> None:
 
 
 def digest_of(description: Mapping[str, Any]) -> str:
-    """Of the noise and the releases, which later rounds must have as well."""
-    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
+    """Of the noise and the releases, which later rounds must have as well; not of how it is said whom ε is against."""
+    noise = {name: value for name, value in description.items() if name != "against"}
+    return hashlib.sha256(json.dumps(noise, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _read(plan: Plan, name: str) -> bytes:

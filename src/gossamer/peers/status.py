@@ -20,10 +20,12 @@ from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node
+from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
 
 EVERY = 1.0  # seconds
+ENDED = ("done", "stopped")
 SAMPLE = 2000  # own records on which the owner sees errors
 NAME = "status.json"
 
@@ -39,16 +41,29 @@ class Status:
         self.node: Node | None = None
         self.state = "starting"
         self.errors: dict[str, float] = {}  # as last written
-        self._spent_at, self._spent = -2, (0.0, 0.0)
+        self._spent_at: int = -2
+        self._spent: tuple[float, ...] = ()
 
-    def budget(self) -> tuple[float, float] | None:
-        """ε so far and for ever, worked out once a round; None where nothing is claimed."""
+    @property
+    def against(self) -> str | None:
+        """Against whom ε holds, in words; None where nothing is claimed."""
+        return self._boundary.mechanism.against if isinstance(self._boundary, PrivateBoundary) else None
+
+    def shares(self, ended: bool = False) -> Shares | None:
+        """What is known of the rounds in which shared noise did not cancel."""
+        round_ = 0 if self.node is None else self.node.party.round
+        return shares_of(self._boundary, self.plan, self.journal.late(), round_, ended)
+
+    def budget(self) -> tuple[float, ...] | None:
+        """ε so far, for ever and, with pair secrets, if all others collude; None where nothing is claimed.
+
+        It is worked out once a round.
+        """
         if not isinstance(self._boundary, PrivateBoundary):
             return None
         round_ = -1 if self.node is None else self.node.party.round
         if self._spent_at != round_:
-            so_far, for_ever = self._boundary.budget()[0]
-            self._spent_at, self._spent = round_, (float(so_far), float(for_ever))
+            self._spent_at, self._spent = round_, tuple(map(float, self._boundary.budget()[0]))
         return self._spent
 
     def write(self, state: str | None = None) -> None:
@@ -57,8 +72,11 @@ class Status:
             "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
-            "clipped": dict(self._feed.clipped),
+            "against": self.against, "clipped": dict(self._feed.clipped),
         }  # fmt: skip
+        shares = self.shares(ended=state in ENDED)
+        if shares is not None:
+            about["uncancelled"] = tell_uncancelled([shares], self.plan)
         self.state = state or self.state
         if self.node is not None:
             about |= self._progress(self.node, state)

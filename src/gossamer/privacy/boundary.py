@@ -18,6 +18,7 @@ from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
+from gossamer.privacy.releases import spans
 from gossamer.privacy.rounding import FAR
 from gossamer.records import Batch
 from gossamer.types import Array
@@ -94,6 +95,8 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
+        if pairs is not None:
+            _ = self._grid  # which refuses what does not go on one
         self._factor = np.asarray(ledgers[0].terms.factor)
         self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
@@ -274,9 +277,21 @@ class PrivateBoundary:
             about["secrets"] |= {"agreed": shared.floor, "pair": shared.pair}
         return about
 
+    def _worth(self) -> list[str]:
+        """With pair secrets: how much noise pairs add, and what that is worth."""
+        shared = [ledger.terms.shared for ledger in self.ledgers if ledger.terms.shared is not None]
+        if not shared:
+            return []
+        less, most = 1 / max(one.seen for one in shared), math.sqrt(shared[0].learners - shared[0].secrets.colluders)
+        share = shared[0].pair / shared[0].floor
+        return [
+            f"Pair secrets: a pair's noise is {share:.3g} times a learner's own, and ε takes {less:.3g} times less "
+            f"noise than without them ({most:.3g} at most)."
+        ]
+
     def notes(self, t: int) -> list[str]:
         """Who stopped sending, when and why."""
-        said = []
+        said = self._worth()
         if self.clamped:
             said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
         if self.cut:
@@ -289,7 +304,21 @@ class PrivateBoundary:
         if not spent:
             return said
         shown = ", ".join(spent[:12]) + (", …" if len(spent) > 12 else "")
-        return [*said, f"Learners whose budget is spent send nothing new: {shown} on."]
+        said.append(f"Learners whose budget is spent send nothing new: {shown} on.")
+        if self._pairs is not None:
+            said += self._uncancelled(t)
+        return said
+
+    def _uncancelled(self, t: int) -> list[str]:
+        """With pair secrets: where some released and others, whose noise would have cancelled theirs, did not."""
+        until, releases = np.minimum(self.stops, t), self.ledgers[0].terms.releases
+        alone = [int(one) for one in releases.before(int(until.max())) if one >= until.min()]
+        if not alone:
+            return []
+        return [
+            f"Noise of pairs did not cancel in {spans(alone, releases.step)}, in which some learners released "
+            "nothing: that costs accuracy, and no privacy."
+        ]
 
     def kept(self, t: int) -> dict[str, Array]:
         """The last messages, by name, where a learner has stopped and goes on sending its own; and past gradients."""
@@ -314,6 +343,13 @@ class PrivateBoundary:
 def _count_beyond(values: Array, scales: Array, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
     return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
+
+
+def all_colluding(budget: Budgets) -> str:
+    """What goes behind a claim with pair secrets: ε, and what it is if all others collude."""
+    if "all_collude" not in (budget.dtype.names or ()):
+        return ""
+    return f" (ε = {budget.spent.max():.3g}; {budget.all_collude.max():.3g} if all others collude)"
 
 
 def budgets(spent: Any, for_ever: Any, all_collude: Any = None) -> Budgets:

@@ -73,6 +73,11 @@ class Setting(NamedTuple):
     floor: float | None = None  # with pair secrets: the own noise that was agreed on; None: found for these learners
 
 
+def halfway(v: float | None) -> float:
+    """ς of noise on messages where nobody said it: halfway between ½ and the step's v."""
+    return 0.5 if v is None else (0.5 + v) / 2
+
+
 @dataclass(frozen=True, repr=False)
 class Mechanism(ABC):
     """A law of noise, where it goes, and either its scale or the budget to find one for."""
@@ -166,14 +171,14 @@ class Mechanism(ABC):
             return
         if type(self.secrets) is not Secrets:
             raise BadValue("secrets", self.secrets, "expected gossamer.Secrets(colluders=q), or None")
-        if self.where == "messages":
-            raise GossamerError(Argument("secrets"), " is for noise at the source: use ", *AT_SOURCE, ".")
         if not self.law.squared:
             # A shift may go to others' noise as well, but in L1 that costs as much as one's own, and the pair's beside.
             raise GossamerError(
                 f"{self.law.name.capitalize()} noise gains nothing from pair secrets, because costs add up as the "
                 "shifts themselves do: use ", Argument("law", "gaussian"), ".",
             )  # fmt: skip
+        if self.where == "messages":
+            raise GossamerError(Argument("secrets"), " is not for noise on messages: use ", *AT_SOURCE, ".")
         if self.scale is not None and np.ndim(self.scale.exponent):
             raise BadValue(
                 "scale", self.scale, "pairs' noise goes with time as everybody's does: expected one exponent"
@@ -217,6 +222,10 @@ class Mechanism(ABC):
     def message_scale(self) -> Decay | None:
         """How the noise on messages goes with time, as far as it was said: what an algorithm's assumptions look at."""
         return self.scale if self.scale is not None or self.exponent is None else Decay(1.0, self.exponent, self.ratio)
+
+    def fading(self, v: float | None) -> Decay:
+        """How the noise on messages will go with time, for steps of exponent v; its size where it was said, else 1."""
+        return self.message_scale or Decay(1.0, halfway(v), self.ratio)
 
     def terms(self, setting: Setting) -> list[Terms]:
         """Every learner's terms, with scales found for its budget where none were given."""
@@ -265,7 +274,7 @@ class Mechanism(ABC):
             units = self._together(units, setting)
         if self.scale is None:
             units = [self._calibrated(unit, _of(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
-        return units if self.secrets is None else _agreed(units, setting.floor)
+        return units if self.secrets is None else _agreed(units, setting.floor, self.scale is not None)
 
     def _together(self, units: list[Terms], setting: Setting) -> list[Terms]:
         """Terms with one schedule for all, since noise cancels among those who release, and with the pairs' share."""
@@ -315,7 +324,7 @@ class Mechanism(ABC):
         if self.exponent is not None:
             return self.exponent
         if self.where == "messages":
-            return 0.5 if v is None else (0.5 + v) / 2
+            return halfway(v)
         if setting.window == 1:
             return 0.0
         return usual_exponent(self.law, 0.5 if v is None else v, math.inf if self.horizon is None else self.horizon)
@@ -437,12 +446,12 @@ class Mechanism(ABC):
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
 
 
-def _agreed(units: list[Terms], floor: float | None) -> list[Terms]:
+def _agreed(units: list[Terms], floor: float | None, stated: bool) -> list[Terms]:
     """Terms with pair secrets that were found as if everybody's noise were the same, with one agreed noise for all.
 
     The agreed noise, `floor`, is the least that anybody needs: nobody counts on more. Who needs more adds it alone.
     With its own noise ϱ times the agreed one it pays f/(1 + (ϱ² − 1) f) instead of f of a shift's square, so that
-    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it.
+    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it. Noise that was stated stays as it is.
     """
     wanted = [unit.initial * _shared_of(unit).weight for unit in units]  # on weighted gradients
     floor = min(wanted) if floor is None else floor
@@ -450,7 +459,7 @@ def _agreed(units: list[Terms], floor: float | None) -> list[Terms]:
     for unit, own in zip(units, wanted, strict=True):
         shared = _shared_of(unit)
         left, times = shared.seen**2, max(own / floor, 1.0)
-        ratio = math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
+        ratio = times if stated else math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
         shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
         agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
     return agreed

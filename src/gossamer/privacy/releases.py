@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -122,6 +123,19 @@ def _thinned(releases: Releases, rounds: int) -> Integers:
         found.append(int(t))
         t = releases.following(t)
     return np.array(found, dtype=np.int64)
+
+
+def spans(rounds: Iterable[int], step: int = 1, most: int = 8) -> str:
+    """Rounds in words, those that follow each other within `step` as one: "rounds 120-125, 130"."""
+    found: list[list[int]] = []
+    for t in sorted(set(rounds)):
+        if found and t - found[-1][1] <= step:
+            found[-1][1] = t
+        else:
+            found.append([t, t])
+    said = [f"{first}-{last}" if first < last else f"{first}" for first, last in found]
+    noun = "round" if found and found[0][0] == found[-1][1] else "rounds"
+    return f"{noun} {', '.join(said[:most])}" + (", …" if len(said) > most else "")
 
 
 def first_round(said: str) -> int:

@@ -15,7 +15,7 @@ differ by the whole vector d = g'_i − g_i of learner i and nowhere else (gossa
 numbers, for each coordinate, with a + B b = d e_i. Then g' + η + B v = g + (η + a) + B (v + b): what is released in the
 one world with the noise (η, v) is released in the other with (η + a, v + b). So it is enough to tell (η, v) from
 (η + a, v + b), from which releases are computed: independent discrete Gaussians that are shifted. Rounds compose as
-always, in whatever order learners release: the cost of a round is at most
+always: the cost of a round is at most
 
     Σ_{j∈H} |a_j|²/σ_j² + Σ_{e} |b_e|²/τ²             for every choice of a and b.
 
@@ -27,6 +27,18 @@ coordinate is shifted by less than one step more. By Minkowski's inequality the 
 moves it by 1.5 steps more, as no value is beyond 2^50 steps. Both are within the charge of gossamer.privacy.laws, two
 steps for every noised number, when all h + |E| noises of a coordinate are counted as numbers. No law of a sum of
 discrete Gaussians is needed. ∎
+
+**In whatever order.** A colluder may hold back what learner i waits for until others have released the same round, and
+then choose it: d may depend on these releases. Even an observer who knew the noise n_j = η_j + (B v)_j of all others,
+of all rounds, before anything is sent would pay as much. All that happens in a run follows from these and from learner
+i's releases. Given them η_j is n_j − (B v)_j, and (η_i, v) is a discrete Gaussian with another centre and another form,
+
+    P(η_i, v) ∝ exp(−½ [η_i²/σ_i² + Σ_e v_e²/τ² + Σ_{j≠i} (n_j − (B v)_j)²/σ_j²]),
+
+in which a shift by (a_i, b) costs a_i²/σ_i² + Σ_e b_e²/τ² + Σ_{j≠i} (B b)_j²/σ_j². That is the cost above, because
+a_j = −(B b)_j, and d is a constant by now. No eigenvalue of the form is above (m + 1) 2⁻⁸⁰. So, within 64 deviations
+of its centre, its law is that of a continuous Gaussian in the unit cubes around whole numbers but for a factor of
+1 ± (m + 1) 2⁻⁷² for each noise: what is charged for being discrete covers it for any m below eight thousand.
 
 A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
 larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it is enough that σ_j ≥ σ for all others. With
@@ -74,7 +86,8 @@ from gossamer.types import Array
 Edges = tuple[tuple[int, int], ...]
 Matrices = Literal["R", "C"]
 
-MOST_WORK = 10**10  # operations for trying every choice of colluders
+MOST_WORK = 2 * 10**8  # operations for trying every choice of colluders
+BLOCK = 500  # choices that are worked out together
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
 SHARES = 97  # that the rule looks at: nine percent from one to the next
 MOST_SHOWN = 1000  # choices of colluders that are tried to show a bad one
@@ -141,12 +154,18 @@ class Secrets:
 
     def check(self, learners: int) -> None:
         """Refuse secrets that could leave a learner without any honest partner."""
-        partners = np.bincount(np.ravel(self.edges(learners)), minlength=learners)
+        ends = np.array(self.edges(learners), dtype=np.int64).ravel()
+        partners = np.bincount(ends, minlength=learners)
         least = int(partners.min())
+        if not least:
+            raise NotProvable(
+                "a learner shares secrets with nobody: give every learner a partner in the secrets graph."
+            )
         if least <= self.colluders:
             raise NotProvable(
                 f"with {self.colluders} colluders a learner that shares secrets with {least} others can be left alone: "
-                "use fewer colluders, or a secrets graph with more partners for each."
+                f"use at most {max(least - 1, 0)} colluders"
+                + (", or a secrets graph with more partners for each." if least < learners - 1 else ".")
             )
 
     def share_for(self, learners: int, releases: int, unmixed: float) -> float:
@@ -211,8 +230,10 @@ def seen_of(left: float, ratio: float) -> float:
 
 def _checked_graph(graph: Any) -> str | Pairs:
     """A graph as a value that can be compared and hashed: its name, or its pairs."""
-    if isinstance(graph, Pairs) or graph == "complete":
-        return graph  # type: ignore[no-any-return]
+    if isinstance(graph, str) and graph == "complete":
+        return graph
+    if isinstance(graph, Pairs):
+        return _checked_pairs(graph)
     degree = _degree(graph)
     if degree is not None and degree > 0:
         return f"{degree}{REGULAR}"
@@ -220,6 +241,15 @@ def _checked_graph(graph: Any) -> str | Pairs:
         raise BadValue("secrets", graph, 'expected "complete", "k-regular" such as "4-regular", or a network')
     links = {(min(a, b), max(a, b)) for over in ("R", "C") for a, b, _ in graph.edges(over) if a != b}
     return Pairs(graph.m, tuple(sorted((int(a), int(b)) for a, b in links)))
+
+
+def _checked_pairs(graph: Pairs) -> Pairs:
+    """Pairs i < j, each once: a pair that is named twice would be counted twice, and its key drawn from once."""
+    edges = sorted({(min(pair), max(pair)) for pair in graph.edges})
+    strange = [pair for pair in edges if not 0 <= pair[0] < pair[1] < graph.learners]
+    if strange:
+        raise BadValue("secrets", strange[0], f"expected two different learners from 0 to {graph.learners - 1}")
+    return Pairs(graph.learners, tuple(edges))
 
 
 def _degree(graph: Any) -> int | None:
@@ -242,16 +272,22 @@ def _circle(degree: int, learners: int) -> Edges:
 
 @lru_cache(maxsize=256)
 def _left(secrets: Secrets, learners: int, share: float) -> tuple[float, ...]:
-    h, r = learners - secrets.colluders, share**2
+    return tuple(map(float, _left_by_share(secrets, learners, np.array([share]))[0]))
+
+
+def _left_by_share(secrets: Secrets, learners: int, shares: Array) -> Array:
+    """(shares, learners) of f: all shares at once, since what is long is to go through the choices of colluders."""
+    h, r = learners - secrets.colluders, shares**2
     if secrets.graph == "complete":
-        return (1 / h + (1 - 1 / h) / (1 + h * r),) * learners
+        f = 1 / h + (1 - 1 / h) / (1 + h * r)
+        return np.repeat(f[:, None], learners, axis=1)
     laplacian = laplacian_of(secrets.edges(learners), learners)
     circle = _degree(secrets.graph) is not None
     choices = math.comb(learners - 1 if circle else learners, secrets.colluders)
-    if choices * learners**3 <= MOST_WORK:
-        worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
-        return (float(worst[0]),) * learners if circle else tuple(map(float, worst))
-    return tuple(map(float, bounded(laplacian, r, secrets.colluders)))
+    if choices * learners**3 > MOST_WORK:
+        return np.array([bounded(laplacian, float(one), secrets.colluders) for one in r])
+    worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
+    return np.repeat(worst[:, :1], learners, axis=1) if circle else worst
 
 
 def laplacian_of(edges: Edges, learners: int) -> Array:
@@ -263,12 +299,22 @@ def laplacian_of(edges: Edges, learners: int) -> Array:
     return laplacian
 
 
-def _worst_of_all(laplacian: Array, r: float, colluders: int, circle: bool) -> Array:
-    """The largest σ² (Σ⁻¹)_ii of every learner over all choices of colluders; in a circle only learner 0's is right."""
-    m, worst = len(laplacian), np.zeros(len(laplacian))
-    for some in combinations(range(1 if circle else 0, m), colluders):
-        honest = np.setdiff1d(np.arange(m), some)
-        worst[honest] = np.maximum(worst[honest], _each(laplacian, honest, r))
+def _worst_of_all(laplacian: Array, r: Array, colluders: int, circle: bool) -> Array:
+    """The largest σ² (Σ⁻¹)_ii of every learner over all choices of colluders; in a circle only learner 0's is right.
+
+    With L = U diag(λ) Uᵀ among the honest it is Σ_k U_ik²/(1 + r λ_k), for every r at once.
+    """
+    m, worst = len(laplacian), np.zeros((len(r), len(laplacian)))
+    choices = combinations(range(1 if circle else 0, m), colluders)
+    while block := list(islice(choices, BLOCK)):
+        honest = np.array([[i for i in range(m) if i not in some] for some in block])
+        among = laplacian[honest[:, :, None], honest[:, None, :]]
+        values, vectors = np.linalg.eigh(among - np.eye(m - colluders) * among.sum(axis=2)[:, None])
+        looked_at = slice(1) if circle else slice(None)
+        seen = 1 / (1 + r[:, None] * values[:, None].clip(0.0))  # (choices, shares, k)
+        each = seen @ (vectors[:, looked_at] ** 2).transpose(0, 2, 1)
+        for learners, left in zip(honest[:, looked_at], each, strict=True):
+            worst[:, learners] = np.maximum(worst[:, learners], left)
     return worst
 
 
@@ -293,10 +339,8 @@ def _usual_share(secrets: Secrets, learners: int, releases: int, unmixed: float)
     """The share with the least f (R/m + Q (1 + d τ²/σ²)), to a few percent."""
     partners = 2 * len(secrets.edges(learners)) / learners
     shares = np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)
-    noise = [
-        max(_left(secrets, learners, float(one))) * (releases / learners + unmixed * (1 + partners * one**2))
-        for one in shares
-    ]
+    left = _left_by_share(secrets, learners, shares).max(axis=1)
+    noise = left * (releases / learners + unmixed * (1 + partners * shares**2))
     return float(f"{shares[int(np.argmin(noise))]:.3g}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def draw_budget(
     for curve, colour in zip(curves, colours, strict=True):
         axes.plot(rounds, curve, color=colour, linewidth=1.6)
     axes.set(xscale="log", ylim=(0, None), xlim=(None, rounds[-1]), xlabel="rounds", ylabel="ε spent")
-    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
+    axes.set_title("\n".join(textwrap.wrap(title, 78)), loc="left", fontsize=10, parse_math=False, pad=14)
     plain_axes(axes)
     if len(curves) <= MOST_LABELS:
         _label_ends(axes, names or [str(i) for i in range(len(curves))], curves, colours)

@@ -20,11 +20,12 @@ from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.automatic import found_step
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
+from gossamer.guarantees import guarantees_of
 from gossamer.models import Gradient, LinearModel, Model
 from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
-from gossamer.privacy.boundary import UNNOISED
+from gossamer.privacy.boundary import UNNOISED, all_colluding
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
@@ -179,6 +180,7 @@ def simulate(
         matrix = matrix_rounds(algorithm, network, model.arrays, privacy, state, start)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
     behind: set[str | None] = set()
+    assumed = guarantees_of(algorithm, network, stream, model, privacy, gradient, steps).kept()
 
     def look() -> np.recarray[Any, Any]:
         """The learners' errors now, computed once a round."""
@@ -203,9 +205,10 @@ def simulate(
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
-        about = {**config, **boundary.description, **metrics.beside(predicts(state.theta))}
+        about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
         about |= {} if found is None else {"first_step": found}
-        made = Record(t, kept, joined, learners, metrics.optimum, about, said, boundary.claim, budget)
+        claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
+        made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
         if private:
             behind.add(made.seal)
         return made

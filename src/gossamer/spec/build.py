@@ -5,20 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from gossamer.algorithms import METHODS, Algorithm
 from gossamer.algorithms.base import AUTO
 from gossamer.datasets import DATASETS, Dataset
-from gossamer.errors import Argument, GossamerError, NotProvable, Sentence
+from gossamer.errors import Argument, BadValue, GossamerError, NotProvable, Sentence
 from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
 from gossamer.models.standard import Standardise
-from gossamer.networks import Network, is_named, read_network
+from gossamer.networks import Network, is_named, read_network, read_pairs
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
-from gossamer.privacy.secrets import REGULAR
+from gossamer.privacy.secrets import REGULAR, Pairs
 from gossamer.records import Table
 from gossamer.setting import full_rounds, refuse_more_rounds
 from gossamer.spec.description import OWN_STEPS, STEPS, Spec
@@ -29,6 +30,7 @@ from gossamer.spec.languages import (
     column_ranges,
     names,
     noise_schedule,
+    pair_share,
     release_schedule,
     rounds,
     separator_of,
@@ -83,7 +85,7 @@ def build(spec: Spec, read: OnePass | None = None) -> Parts:
         if stream.table.undeclared:  # before what a declaration would mend
             raise NotProvable("privacy cannot be proved: ", stream.table.undeclared)
         refuse_unbounded(model)
-    steps, why = _steps(spec, dataset, stream)
+    steps, why = run_length(spec, dataset, stream)
     return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
 
 
@@ -235,15 +237,18 @@ def _shape(spec: Spec, learners: int) -> dict[str, Any]:
 def build_secrets(spec: Spec, learners: int) -> Secrets | None:
     """Pair secrets as they are asked for; a graph that has no name here is read as a network."""
     plan = spec.privacy
-    share: Any = "auto" if plan.share is None else plan.share
+    share = pair_share(plan.share)
     return None if plan.secrets is None else secrets_named(plan.secrets, learners, plan.colluders or 0, share)
 
 
 def secrets_named(name: str, learners: int, colluders: int, share: float | Literal["auto"] = "auto") -> Secrets:
-    """Pair secrets by the name of their graph, or by that of a network."""
-    known = name == "complete" or name.endswith(REGULAR)
-    graph: Any = name if known else read_network(name, learners)
-    return Secrets(graph, colluders, share)
+    """Pair secrets by the name of their graph, by that of a network, or from a file."""
+    if name == "complete" or name.endswith(REGULAR):
+        return Secrets(name, colluders, share)
+    if not is_named(name) and not Path(name).is_file():
+        requirement = 'expected complete, 4-regular, a network\'s name, or a file with a pair "0 1" in every line'
+        raise BadValue("secrets", name, requirement)
+    return Secrets(Pairs(learners, tuple(read_pairs(name, learners))), colluders, share)
 
 
 def refuse_unbounded(model: Model) -> None:
@@ -255,7 +260,7 @@ def refuse_unbounded(model: Model) -> None:
         )  # fmt: skip
 
 
-def _steps(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, list[Sentence]]:
+def run_length(spec: Spec, dataset: Dataset | None, stream: Stream) -> tuple[int, list[Sentence]]:
     """How many rounds, and a sentence where the data decide it."""
     steps = spec.length.steps
     if steps is not None:

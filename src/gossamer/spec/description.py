@@ -178,15 +178,15 @@ class Privacy:
         help="At the source: over how many releases noise is correlated [default: 1, not at all].", least=1
     )
     secrets: str | None = setting(
-        help="At the source: noise that learners share pair by pair, and that cancels: complete, or 4-regular for four "
-        "partners each [default: none]."
+        help="At the source: noise that learners share pair by pair, and that cancels: complete, 4-regular for four "
+        "partners each, or a file of pairs [default: none]."
     )
     colluders: int | None = setting(
-        help="With --secrets: how many learners may put their secrets together, and ε still holds [default: 0].",
+        help="With --secrets: how many of the others may put their secrets together, and ε holds [default: 0].",
         least=0,
     )
-    share: float | None = setting(
-        help="With --secrets: the noise of a pair in units of a learner's own [default: by rule]."
+    share: str | None = setting(
+        help="With --secrets: the noise of a pair in units of a learner's own, or auto [default: auto, by rule]."
     )
     horizon: str | None = setting(help="With --epsilon: rounds it is meant for, or inf [default: --steps].")
 

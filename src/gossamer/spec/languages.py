@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from gossamer.errors import BadValue, GossamerError
 from gossamer.privacy.releases import Releases, every, thinning
+from gossamer.privacy.secrets import LEAST_SHARE, MOST_SHARE
 from gossamer.schedules import Decay, decay
 from gossamer.streams.cells import day
 from gossamer.streams.schema import End
@@ -127,3 +129,14 @@ def _numbers(setting: str, text: str, form: str, words: list[str]) -> list[float
         return [float(word) for word in words]
     except ValueError:
         raise BadValue(setting, text, f"expected {form}") from None
+
+
+def pair_share(text: str | None) -> float | Literal["auto"]:
+    """τ/σ of pair secrets: a number, or auto."""
+    if text is None or text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        requirement = f"expected auto, or a number from {LEAST_SHARE:g} to {MOST_SHARE:g}"
+        raise BadValue("share", text, requirement) from None

@@ -80,6 +80,8 @@ def _whitening(channels: int, side: int, pool: int) -> Whitening:
 
 def _root(covariance: Array, ridge: float) -> Floats:
     values, vectors = np.linalg.eigh(covariance)
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
+    vectors = vectors * np.sign(largest)  # libraries choose either sign, and features would differ between machines
     root: Floats = (vectors / np.sqrt(values + ridge * values[-1])).T.astype(np.float32)
     return root
 

@@ -50,9 +50,9 @@ class Bounds:
 
     @cached_property
     def beta(self) -> float:
-        """E‖θ_{i,t} − θ*‖² falls at least like t^−β by these bounds: min(1, 2ς_ζ − v, 2ς_ϑ − v)."""
+        """E‖θ_{i,t} − θ*‖² falls at least like t^−β by these bounds: min(1, 2v, 2ς_ζ − v, 2ς_ϑ − v)."""
         p = self.problem
-        return min(1.0, 2 * p.exponent_s - p.v, 2 * p.exponent_theta - p.v)
+        return min(1.0, 2 * p.v, 2 * p.exponent_s - p.v, 2 * p.exponent_theta - p.v)
 
     @cached_property
     def tail(self) -> Tail | None:

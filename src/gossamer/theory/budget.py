@@ -3,16 +3,19 @@
 One record of learner i is replaced. With c_C = min_j |C_jj|, c_R = min_j |R_jj| and ‖∇l‖₁ ≤ c_l, its states in the
 two worlds differ (in L1, the messages that it receives being the same) by at most
 
-    δs⁺ = (1 − c_C) δs + λ_t G_t                      G_t = 2c_l                                           part 1,
-    (4T3) δθ⁺ = (1 − c_R) δθ + (c_z γ_z^t + 1/u_i)(δs⁺ + δs)   G_t = min(2c_l, (√n L t δθ + 2c_l)/(t+1))
-    part 2, (4T8)
+    δs⁺ = (1 − c_C) δs + λ_t G_t
+    δθ⁺ = (1 − c_R) δθ + (c_z γ_z^t + 1/u_i)(δs⁺ + δs)
+
+    G_t = 2c_l                                        part 1, (4T3)
+    G_t = min(2c_l, (√n L t δθ + 2c_l)/(t+1))         part 2, (4T8)
 
 and ε_i = Σ_{t≥1} δs_t/ν_ζ,t + δθ_t/ν_ϑ,t. The minimum with 2c_l is ours: both bounds hold, and without it δ would grow
 exponentially until round T_0.
 
 **Part 2.** With C_3 = min(c_R, c_C)/4 and C_0 = 4/(u_i(c_C − 2C_3)) let V = δθ + (C_0 − 1/u_i) δs. (The paper
-prints a minimum of this and 1/u_i; it is the maximum that its next line needs.) From a round T_0 on in which √n L
-λ_t (c_z γ_z^t + C_0) ≤ c_R/2 and (2 − c_C) c_z γ_z^t ≤ C_0 c_C/2 — both sides' left falls with t — (4333) holds:
+prints a minimum of this and 1/u_i; it is the maximum that its next line needs.) Let T_0 be a round
+from which on √n L λ_t (c_z γ_z^t + C_0) ≤ c_R/2 and (2 − c_C) c_z γ_z^t ≤ C_0 c_C/2. Both left sides fall with t, so
+that what holds once holds for ever, and with it (4333):
 
     V⁺ ≤ (1 − C_3) V + 2c_l λ_0 (c_z γ_z^t + C_0)/(t+1)^(1+v),
 

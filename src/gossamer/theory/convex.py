@@ -60,7 +60,7 @@ class ConvexGap:
         is known.
         """
         counted = np.flatnonzero(self._weights[: t + 1] > 0)
-        if not len(counted):
+        if not len(counted) or math.isinf(self._x[t]):
             return math.inf
         k = slice(int(counted[0]), t + 1)
         gained = 2 * np.sqrt(self._x[k]) * self._p[k] + self._p[k] ** 2 + self._n[k]
@@ -74,7 +74,7 @@ class ConvexGap:
         phi = self._L / 2 * self._x  # F − F* ≤ (L/2)‖θ̄ − θ*‖²
         for t in range(self._rounds):
             lam, z = self._lam[t], self._lam[t] * self._L
-            if z > 1 or phi[t] == 0:
+            if z > 1 or not 0 < phi[t] < math.inf:
                 continue
             paid = lam * (1 - z / 2) / 2 * phi[t] ** 2 / self._x[t]
             added = ((1 - z) ** 2 / (2 * lam * (1 - z / 2)) + self._L / 2) * self._p[t] ** 2 + self._L / 2 * self._n[t]
@@ -83,7 +83,7 @@ class ConvexGap:
 
     def _earlier_goals(self, T: int) -> float:
         K = T // 2
-        if K < 1 or self._lam[T - K] * self._L >= 2:
+        if K < 1 or self._lam[T - K] * self._L >= 2 or math.isinf(self._x[T]):
             return math.inf
         back = slice(T - K, T + 1)
         lam, p, n, slope = (part[back][::-1] for part in (self._lam, self._p, self._n, self._slope))  # T, T−1, …

@@ -3,8 +3,8 @@
 [z_{i,t}]_i is the i-th diagonal entry of (I+R)^t, and (I+R)^t = 1uᵀ/m + R̄^t for t ≥ 1. In the norm ‖·‖_R, in which R̄
 contracts by γ_z = 1 − ρ_R,
 
-    |m[z_{i,t}]_i − u_i| = m |e_iᵀ R̄^(t−T) R̄^T e_i| ≤ m k_i γ_z^t     for t ≥ T, with k_i = ‖root⁻¹e_i‖₂ ‖root
-    R̄^T e_i‖₂ γ_z^−T.
+    |m[z_{i,t}]_i − u_i| = m |e_iᵀ R̄^(t−T) R̄^T e_i| ≤ m k_i γ_z^t     for t ≥ T,
+    k_i = ‖root⁻¹e_i‖₂ ‖root R̄^T e_i‖₂ γ_z^−T.
 
 From a round T on in which m k_i γ_z^T ≤ u_i/4 this gives |1/(m z) − 1/u_i| ≤ m k_i γ_z^t / (u_i · ¾u_i), for ever.
 The rounds before T are computed one by one. So c_z is certified for all t, and not only for those that were looked

@@ -4,10 +4,9 @@ proved.
 Write S = s − ωs̄, Θ = θ − 1θ̄ with θ̄ = uᵀθ/m, Z_t = diag(m[z_{i,t}]_i), w_tᵀ = uᵀZ_t⁻¹ (which tends to 1ᵀ), e_t =
 w_t − 1. Then (7) and (8), with Cω = 0, 1ᵀC = 0 and uᵀR = 0, say exactly
 
-    S⁺ = C̄ S + λ_t Π_ω g                   + Π_ω off(C)ζ                                                   (Lemma
-    7) Θ⁺ = R̄ Θ − Π_u Z_t⁻¹(C S + λ_t g)      + Π_u (off(R)ϑ − Z_t⁻¹ off(C)ζ)
-    (Lemma 8) θ̄⁺ = θ̄ − (λ_t/m) w_tᵀg − (1/m) e_tᵀC S + (1/m)(uᵀoff(R)ϑ − w_tᵀoff(C)ζ)
-    (Theorems 1 to 3)
+    S⁺ = C̄ S + λ_t Π_ω g + Π_ω off(C)ζ                                                          (Lemma 7)
+    Θ⁺ = R̄ Θ − Π_u Z_t⁻¹(C S + λ_t g) + Π_u (off(R)ϑ − Z_t⁻¹ off(C)ζ)                           (Lemma 8)
+    θ̄⁺ = θ̄ − (λ_t/m) w_tᵀg − (1/m) e_tᵀC S + (1/m)(uᵀoff(R)ϑ − w_tᵀoff(C)ζ)                     (Theorems 1 to 3)
 
 S and Θ are linear in noise and gradients. What noise does to them is known exactly: a covariance. What gradients do
 is at most Σ_k ‖A_{t−1} … A_{k+1} B_k‖ λ_k √E‖g_k‖_F² (see response.py). Both are added as roots of mean squares
@@ -43,6 +42,8 @@ import numpy as np
 from gossamer.theory.problem import Problem
 from gossamer.theory.response import LAGS, response
 from gossamer.types import Array
+
+LARGEST = 1e140  # a bound beyond, whose square float64 can hardly hold, is said to be ∞ from there on
 
 
 class Moments(NamedTuple):
@@ -85,6 +86,9 @@ def moments(problem: Problem, rounds: int, everywhere: bool) -> Moments:
         push += (lam * g.e * size + g.e_through_push * tracker) / m
         fresh = g.zeta_to_centre * zeta + g.theta_to_centre * theta
         seen[t] = tracker, consensus, disagreement, deviation, y, size, push, fresh, old_s, old_theta
+        if seen[t].max() > LARGEST:
+            seen[t:] = math.inf
+            break
         if t in (rounds // 2, rounds):
             covariances[t] = covariance
         covariance = g.A @ covariance @ g.A.T + zeta * g.zeta + theta * g.theta

@@ -4,9 +4,8 @@ The recursions of moments.py are taken with every changing coefficient at its wo
 A(t+1)^−p for each quantity is found by the inductions of sequences.py. The exponents are those that the theorems
 claim:
 
-    √E‖S‖², √E‖Θ‖²  fall like (t+1)^−ς,   ς = min(ς_ζ, ς_ϑ, v)                                             (Lemmas 7
-    and 8) E‖θ̄ − θ*‖²      falls like (t+1)^−min(1, 2ς − v)
-    (Theorem 2)
+    √E‖S‖², √E‖Θ‖²    like (t+1)^−ς         ς = min(ς_ζ, ς_ϑ, v)                         (Lemmas 7 and 8)
+    E‖θ̄ − θ*‖²        like (t+1)^−β         β = min(1, 2v, 2ς_ζ − v, 2ς_ϑ − v)           (Theorem 2)
 
 The last is the paper's β with α at its best, v, and without its terms v + ½ − α and 2 − v − α. Where gradients are
 bounded only through θ itself, a bound on them is guessed, the rest follows from it, and the guess is verified: if
@@ -55,10 +54,11 @@ class Tail(NamedTuple):
 def tail(problem: Problem, seen: Moments, T: int, everywhere: bool) -> Tail | None:
     """From round T on, or None where the steps are still too large there."""
     m = problem.network.m
-    if T < 1 or len(response(problem.network).gains) > T or step(problem, T) > 2 / (problem.mu + problem.L):
+    settled = max(len(response(problem.network).tracker), 2 * LAGS)
+    if settled > T or T not in seen.covariances or step(problem, T) > 2 / (problem.mu + problem.L):
         return None
-    guess = seen.gradients[T]
-    for _ in range(1 if everywhere else 12):
+    guess = seen.gradients[T - LAGS : T + 1].max()
+    for _ in range(12):
         found = _with_gradients(problem, seen, T, float(guess))
         if found is None:
             return None
@@ -102,10 +102,11 @@ def _with_gradients(problem: Problem, seen: Moments, T: int, size: float) -> Tai
         return None
     B = at_most(problem.kappa, 0.5, h) + at_most(problem.L / math.sqrt(m) * disagreement.A, low, h) + vanishing
     push = Power(problem.step * B, problem.v + h)
+    slowest = 2 * min(problem.exponent_s, problem.exponent_theta)
     fresh = Power(
-        at_most(g.zeta_to_centre * problem.noise_s**2, 2 * problem.exponent_s, 2 * low)
-        + at_most(g.theta_to_centre * problem.noise_theta**2, 2 * problem.exponent_theta, 2 * low),
-        2 * low,
+        at_most(g.zeta_to_centre * problem.noise_s**2, 2 * problem.exponent_s, slowest)
+        + at_most(g.theta_to_centre * problem.noise_theta**2, 2 * problem.exponent_theta, slowest),
+        slowest,
     )
     centre = _centre(problem, seen.centre[T], push, fresh, T)
     return Tail(T, S, consensus, disagreement, deviation, centre, push, fresh)
