@@ -40,6 +40,20 @@ def test_budget_prints_every_learners_cost_and_theorem_4_beside(gossamer):
     assert (np.array(found) <= [1, 2, 4, 8, 16] * 2).all()
 
 
+def test_a_budget_with_pair_secrets_refuses_what_a_run_would_refuse(gossamer):
+    for words in (("--colluders", 1), ("--share", 1)):
+        code, _, error = gossamer("budget", "mushrooms", "--epsilon", 1, *words)
+        assert code
+        assert "goes with --secrets complete: give both" in error
+    unlike = ",".join(["1"] * 9 + ["1e9"])
+    code, _, error = gossamer("budget", "mushrooms", "--epsilon", unlike, "--secrets", "complete")
+    assert code
+    assert "one grid" in error
+    code, out, _ = gossamer("budget", "mushrooms", "--epsilon", 1, "--horizon", "inf", "--secrets", "complete")
+    assert code == 0
+    assert "after 812 if all others collude" in " ".join(out.split()), "for ever it is more"
+
+
 def test_a_private_run_shows_its_epsilon(gossamer, own_csv):
     words = ("--epsilon", 5, "--steps", 40, "--rows", "l1", "--where", "messages")
     code, out, _ = gossamer("run", "mushrooms", *words, "--json", "p.json")

@@ -91,7 +91,7 @@ def test_where_choices_are_too_many_the_bound_is_taken(monkeypatch):
 def test_a_graph_that_falls_apart_is_counted_by_its_parts():
     triangles = ((0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5))
     of_three = 1 / 3 + (2 / 3) / (1 + 3 * 4.0)
-    assert gs.Secrets(Pairs(6, triangles)).left(6, 2.0) == pytest.approx(of_three, rel=1e-12)
+    assert gs.Secrets(Pairs(6, triangles), 0).left(6, 2.0) == pytest.approx(of_three, rel=1e-12)
     joined = (*triangles, *((i, 6) for i in range(6)))  # by a seventh, which may collude
     left = gs.Secrets(Pairs(7, joined), colluders=1).left(7, 2.0)
     assert left[:6] == pytest.approx(np.full(6, of_three), rel=1e-12)
@@ -254,7 +254,7 @@ def test_a_shift_costs_no_more_if_it_is_chosen_after_the_others_have_released(ot
 @pytest.mark.parametrize(("m", "graph"), [(2, "complete"), (3, "complete"), (4, "2-regular"), (10, "complete")])
 def test_what_is_charged_for_the_grid_covers_rounding_and_whole_shifts(m, graph):
     """1.5 √n steps for putting g on the grid and √(n (h + |E|)) for whole shifts, of 2^−40 deviations each."""
-    given = gs.Gaussian(gs.decay(1.0, 0.0), "source", delta=DELTA, releases=every(1), secrets=gs.Secrets(graph))
+    given = gs.Gaussian(gs.decay(1.0, 0.0), "source", delta=DELTA, releases=every(1), secrets=gs.Secrets(graph, 0))
     terms = case_of(given, "latest", m=m).terms[0]
     n, noises = terms.coordinates, m + len(given.secrets.edges(m))
     assert terms.numbers(1) == n * noises
@@ -267,9 +267,9 @@ def test_what_is_charged_for_the_grid_covers_rounding_and_whole_shifts(m, graph)
 
 def test_what_is_not_proved_is_refused():
     with pytest.raises(GossamerError, match="Laplace noise gains nothing"):
-        gs.Laplace.for_budget(1.0, where="source", secrets=gs.Secrets())
+        gs.Laplace.for_budget(1.0, where="source", secrets=gs.Secrets(colluders=0))
     with pytest.raises(GossamerError, match="not for noise on messages"):
-        gs.Gaussian.for_budget(1.0, DELTA, secrets=gs.Secrets())
+        gs.Gaussian.for_budget(1.0, DELTA, secrets=gs.Secrets(colluders=0))
 
 
 @pytest.mark.parametrize(("graph", "colluders", "m"), [("complete", 4, 5), ("2-regular", 2, 7)])
@@ -280,7 +280,7 @@ def test_a_learner_that_can_be_left_alone_is_refused(graph, colluders, m):
     with pytest.raises(NotProvable, match="can be left alone"):
         case_of(given, "latest", m=m).boundary()
     with pytest.raises(NotProvable, match="with nobody"):
-        gs.Secrets().left(1, 1.0)
+        gs.Secrets(colluders=0).left(1, 1.0)
 
 
 def test_a_graph_of_another_size_is_refused():

@@ -38,7 +38,7 @@ def near(found):
 
 
 CASES = {
-    "complete, no colluders": case_of(gs.Secrets(share=1.0)),
+    "complete, no colluders": case_of(gs.Secrets(colluders=0, share=1.0)),
     "complete, all but one colluder": case_of(gs.Secrets(colluders=3, share=4.0)),
     "a circle": case_of(gs.Secrets("4-regular", colluders=2, share=2.0), m=8),
     "a network": case_of(gs.Secrets(gs.Network.paper(), colluders=1, share=1.0), m=10),
@@ -46,7 +46,7 @@ CASES = {
         gs.Secrets(colluders=1, share=0.5), gradient="history", exponent=0.3, band=3, releases=every(2, after=1)
     ),
     "weighted": case_of(gs.Secrets(colluders=2, share=1.0), weights=WEIGHTS, scale=[1 / w for w in WEIGHTS]),
-    "two learners": case_of(gs.Secrets(share=1.0), m=2),
+    "two learners": case_of(gs.Secrets(colluders=0, share=1.0), m=2),
 }
 
 

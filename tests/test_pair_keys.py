@@ -30,7 +30,7 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.metrics import write_metrics
 from gossamer.peers.outcome import collect_outcomes, write_outcome
 from gossamer.peers.outcome_file import read_outcome
-from gossamer.peers.pair_keys import PartyPairs, fingerprint_of, shared_key, to_pem
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, fingerprint_of, shared_key, to_pem
 from gossamer.peers.process import LearnerProcess, digest_of
 from gossamer.peers.uncancelled import Shares, tell_uncancelled
 from gossamer.privacy.pairs import OwnPairs
@@ -97,7 +97,7 @@ def keys_at(where):
     plan, own = read_config(where), secret_in(where)
     for j in plan.partners:
         other = secret_in(where.with_name(f"learner-{j}")).public_key()
-        yield j, shared_key(own, other, plan.run_name, plan.learner, j)
+        yield j, shared_key(own, other, plan.agreement, plan.learner, j)
 
 
 def test_keys_are_hkdf_of_the_exchanged_secret(run):
@@ -105,9 +105,23 @@ def test_keys_are_hkdf_of_the_exchanged_secret(run):
     own, plan = secret_in(place(run, 2)), read_config(place(run, 2))
     for j, key in keys_at(place(run, 2)):
         common = own.exchange(secret_in(place(run, j)).public_key())
-        extracted = hmac.digest(plan.run_name.encode(), common, "sha256")
+        extracted = hmac.digest(plan.agreement.encode(), common, "sha256")
         info = f"gossamer pair {min(j, 2)} {max(j, 2)}".encode()
         assert key == hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def test_settings_of_one_name_that_are_not_the_same_have_no_key_in_common(run):
+    """A name has 64 bits of the settings: with 2^32 tries its maker finds two that say different things."""
+    agreed = agree_on(place(run, 0), 1)
+    edit(place(run, 0), r"floor = [\d.e-]+", "floor = 1e-3")
+    assert agree_on(place(run, 0), 1, name=read_config(place(run, 1)).run_name) != agreed
+
+
+def agree_on(where, j, name=None):
+    plan = read_config(where)
+    plan.run_name = name or plan.run_name
+    plan.fingerprint = plan.run_name.partition(":")[2]
+    return agree_on_keys(plan, secret_in(where), {j: secret_in(where.with_name(f"learner-{j}")).public_key()})[j]
 
 
 def test_a_party_draws_with_these_keys(run):
@@ -238,6 +252,18 @@ def test_the_secret_lives_in_the_journal_and_goes_with_it(run):
     started(where)
 
 
+def test_when_all_is_delivered_the_secret_is_gone_from_the_disk_and_the_party_starts_again(run):
+    where = place(run, 1)
+    text = secret_in(where).private_bytes_raw().hex().encode()
+    started(where)
+    learner = LearnerProcess(read_config(where), connect=hub_of())
+    assert any(text in file.read_bytes() for file in where.glob("journal.db*"))
+    learner.journal.mark_delivered()
+    learner.journal.close()
+    assert not any(text in file.read_bytes() for file in where.iterdir())
+    started(where)
+
+
 def test_a_secret_behind_a_link_is_removed_where_it_lies(run, tmp_path):
     real = tmp_path / "elsewhere.pem"
     shutil.move(place(run, 1) / "secret.pem", real)
@@ -301,6 +327,7 @@ REFUSED = {
     r"names 0, 1, 2: expected every learner": (r'"3" = "\w+"\n', ""),
     "can be left alone": ("colluders = 1", "colluders = 3"),
     "times the smallest; give budgets": ("floor = 0.5", "floor = 1e-9"),
+    "times the smallest; give budgets or weights": ("floor = 0.5", "floor = 1e-299"),
 }
 
 
@@ -422,7 +449,9 @@ def test_an_outcome_and_what_is_collected_say_which_rounds_did_not_cancel(run):
 def test_a_simulation_says_where_noise_did_not_cancel():
     X = np.random.default_rng(0).uniform(-1, 1, size=(M, 30, 3))
     stream = from_arrays(X, (X.sum(axis=2) > 0).astype(float), ranges=(-1, 1))
-    mechanism = gs.Gaussian.for_budget(4.0, 1e-5, where="source", secrets=gs.Secrets(), releases=gs.every(2, after=4))
+    mechanism = gs.Gaussian.for_budget(
+        4.0, 1e-5, where="source", secrets=gs.Secrets(colluders=0), releases=gs.every(2, after=4)
+    )
     method, model = gs.ldp_gradient_tracking(gs.decay(0.3, 0.8), strict=False), gs.LogisticRegression(l2=0.1)
     boundary = mechanism.bind(setting_of(method, gs.Network.ring(M), stream, model, "history", 30))
     assert not [note for note in boundary.notes(30) if "cancel" in note]

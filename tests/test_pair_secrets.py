@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.checks.worlds import Case
 from gossamer.errors import BadValue, GossamerError, NotProvable
 from gossamer.experiments.tasks import Task
 from gossamer.privacy import pairs as pair_room
@@ -38,7 +39,7 @@ def complete(h, ratio):
 def test_whole_numbers_cancel_exactly(monkeypatch):
     """Without own noise, the sum of all releases is the sum of the rounded gradients: no pair leaves a trace."""
     monkeypatch.setattr("gossamer.privacy.table.own_gaussian", lambda row, deviation: None)
-    edges = gs.Secrets("4-regular").edges(M)
+    edges = gs.Secrets("4-regular", 0).edges(M)
     grid, step = Grid.of([1.0] * M, 1.0, 0.7), 2.0**-40
     values = np.random.default_rng(0).normal(size=(M, 1000))
     for t in range(3):
@@ -49,7 +50,7 @@ def test_whole_numbers_cancel_exactly(monkeypatch):
 
 def test_both_ends_draw_the_same():
     """One learner at a time, as parties do, with the keys of its pairs: row by row what a simulation draws."""
-    edges, master = gs.Secrets().edges(5), bytes(range(32))
+    edges, master = gs.Secrets(colluders=0).edges(5), bytes(range(32))
     whole = np.zeros((5, 300), dtype=np.int64)
     DealtPairs(edges, master).add(7, 2**40, whole)
     for i in range(5):
@@ -65,7 +66,7 @@ def test_both_ends_draw_the_same():
 def test_the_covariance_is_that_of_the_proof():
     """σ² I + τ² L, over many coordinates."""
     sigma, tau, n = 1.0, 1.5, 200_000
-    edges = gs.Secrets("4-regular").edges(6)
+    edges = gs.Secrets("4-regular", 0).edges(6)
     grid = Grid.of([sigma] * 6, sigma, tau)
     noise = grid.release(np.zeros((6, n)), grid.step(1.0), 0, DealtPairs(edges)) * grid.step(1.0)
     expected = sigma**2 * np.eye(6)
@@ -119,14 +120,14 @@ def test_the_average_has_less_noise():
         return math.sqrt(np.mean(squares))
 
     tight = {"epsilon": 0.05, "releases": releases}  # so noisy that gradients hardly matter
-    ratio = away(budget(secrets=gs.Secrets(share=1.0), **tight)) / away(budget(secrets=None, **tight))
+    ratio = away(budget(secrets=gs.Secrets(colluders=0, share=1.0), **tight)) / away(budget(secrets=None, **tight))
     assert ratio == pytest.approx(math.sqrt(complete(M, 1.0)), rel=0.25)
 
 
 def test_unlike_budgets_share_one_agreed_noise():
     """Who asks for a smaller ε adds more noise of its own; nobody counts on more than the agreed noise."""
     wanted = np.array([0.5, *[1.0] * (M - 2), 2.0])
-    run = mushrooms(budget(wanted, secrets=gs.Secrets(share=1.0), releases=gs.every(1, after=30)))
+    run = mushrooms(budget(wanted, secrets=gs.Secrets(colluders=0, share=1.0), releases=gs.every(1, after=30)))
     sigma = np.array([first for first, *_ in run.config["noise"]])
     agreed = run.config["secrets"]["agreed"]
     assert sigma.min() == agreed
@@ -146,7 +147,7 @@ def test_weights_are_in_what_is_noised():
     y = [(rows @ [1.0, -1.0, 0.5] > 0).astype(int) for rows in X]
     stream = gs.streams.from_arrays(X, y, ranges=(-2.0, 2.0)).within(20, "records")
     model = gs.LogisticRegression(l2=1e-2, clip=gs.clip_l2(1.0))
-    mechanism = budget(1.0, secrets=gs.Secrets(share=1.0))
+    mechanism = budget(1.0, secrets=gs.Secrets(colluders=0, share=1.0))
     run = gs.simulate(
         gs.ldp_gradient_tracking(step=gs.decay(0.5, 0.6), strict=False), gs.Network.ring(4), stream, model=model,
         privacy=mechanism, steps=60,
@@ -171,7 +172,7 @@ def test_seeded_noise_of_studies_has_the_same_law():
 
 def test_the_share_by_rule_follows_mixing():
     """Few releases and many learners: less pair noise, because it has no time to mix."""
-    secrets = gs.Secrets()
+    secrets = gs.Secrets(colluders=0)
     many, few = secrets.share_for(10, 400, 2.0), secrets.share_for(10, 40, 2.0)
     assert many > few > secrets.share_for(100, 40, 2.0)
     noise = [complete(10, s) * (40 + 2.0 * (1 + 9 * s**2)) for s in (many, 0.8 * many, 1.25 * many)]
@@ -196,9 +197,9 @@ def test_bad_secrets_are_refused(given, says):
 
 def test_what_cannot_be_proved_is_refused():
     with pytest.raises(GossamerError, match="not for noise on messages"):
-        gs.Gaussian.for_budget(1.0, DELTA, secrets=gs.Secrets())
+        gs.Gaussian.for_budget(1.0, DELTA, secrets=gs.Secrets(colluders=0))
     with pytest.raises(GossamerError, match="gains nothing"):
-        gs.Laplace.for_budget(1.0, where="source", secrets=gs.Secrets())
+        gs.Laplace.for_budget(1.0, where="source", secrets=gs.Secrets(colluders=0))
     with pytest.raises(NotProvable, match="left alone"):
         mushrooms(budget(secrets=gs.Secrets("2-regular", colluders=2)), steps=5)
     with pytest.raises(BadValue, match="10 learners"):
@@ -219,12 +220,51 @@ def test_resumed_runs_draw_on_with_new_keys():
     assert whole.epsilon.spent == pytest.approx(1.0, rel=1e-3)
 
 
+def test_latest_gradients_go_on_for_longer_with_the_releases_that_they_began_with():
+    """When the first is, follows from the length that was planned, and not from that of the run that goes on."""
+    half = mushrooms(budget(), steps=30, gradient="latest")
+    whole = mushrooms(budget(), steps=60, gradient="latest", resume=half)
+    assert whole.config["releases"] == half.config["releases"]
+    assert whole.config["secrets"] == half.config["secrets"]
+
+
+def test_a_claim_that_leaves_out_curious_learners_says_so():
+    """One other learner has keys of its own: with no colluders allowed, ε is exceeded by its view."""
+    share = 1.0
+    outside, one = (gs.Secrets("2-regular", q, share).left(6, share).max() for q in (0, 1))
+    assert one > 1.2 * outside
+    assert gs.Secrets("2-regular", 0).against == "against anybody who sees all messages and is no learner of the run"
+
+
 def test_values_far_away_are_clamped_and_said():
     """A gradient of a thousand deviations and more does not fit the grid: it is cut off there, and counted."""
     grid = Grid.of([1.0], 1.0, 1.0)
     assert pair_room.CLAMP * grid.step(1.0) == 2.0**10
     run = mushrooms(budget(1e6, releases=gs.every(1, after=20)), steps=30)
     assert any("clamped" in note for note in run.notes)
+    given = {"secrets": gs.Secrets(colluders=0, share=2.0**-6), "releases": gs.every(1, after=20)}
+    run = mushrooms(budget(1e6, **given), steps=30)  # pairs' noise, which is smaller, decides how far the grid reaches
+    assert any("beyond 16 noise scales" in note for note in run.notes)
+
+
+def test_choices_of_colluders_are_gone_through_once_however_often_the_share_is_asked_for(monkeypatch):
+    from gossamer.privacy import secrets
+
+    calls, usual = [], secrets._left_by_share
+    monkeypatch.setattr(secrets, "_left_by_share", lambda *given: calls.append(1) or usual(*given))
+    given = gs.Secrets("4-regular", colluders=3)
+    for releases in (11, 22, 33):
+        given.share_for(13, releases, 1.0)
+    assert len(calls) == 1
+
+
+def test_noise_that_does_not_go_on_one_grid_is_refused_before_a_run():
+    case = Case(
+        gs.ldp_gradient_tracking(step=gs.decay(0.05, 0.8)), gs.Network.ring(4), gs.LogisticRegression(l2=0.01),
+        budget((1.0, 1.0, 1.0, 1e9), secrets=gs.Secrets(colluders=0)), "history", 20, 2,
+    )  # fmt: skip
+    with pytest.raises(NotProvable, match="one grid"):
+        case.mechanism.terms(case.setting)
 
 
 def test_many_learners_release_rarely():

@@ -27,7 +27,7 @@ from gossamer.setting import full_rounds, refuse_more_rounds, setting_of
 from gossamer.spec.build import build_data, build_mechanism, decide_delta, refuse_unbounded, state_mechanism
 from gossamer.spec.description import OWN_STEP, OWN_STEPS, STEPS, Spec
 from gossamer.spec.languages import noise_schedule, rounds, step_schedule
-from gossamer.spec.rules import ALGORITHM_1, check_delta, dataset_of, decide_noise, goes_on, step_of
+from gossamer.spec.rules import ALGORITHM_1, check_delta, check_secrets, dataset_of, decide_noise, goes_on, step_of
 from gossamer.streams import Stream
 
 PAPER_STEP, PAPER_NOISE = "1,0.6", "1,0.51:0.6"
@@ -74,6 +74,7 @@ def budget(
             "what a run's noise would cost, and with --epsilon finds it."
         )
     check_delta(given)
+    check_secrets(given)
     spec = decide_noise(given, dataset)
     stream, model, network = build_data(spec, dataset)
     spec = decide_delta(spec, dataset, stream)
@@ -281,7 +282,8 @@ def _show(
     columns |= {"epsilon": f"ε after {steps}"}
     columns |= {"epsilon_at_delta": f"at δ = {delta:g}"} if "epsilon_at_delta" in learners[0] else {}
     columns |= {"epsilon_for_ever": "ε for ever"}
-    columns |= {"epsilon_if_all_collude": "if all others collude"} if mechanism.secrets is not None else {}
+    alone = {"epsilon_if_all_collude": f"after {steps} if all others collude"}
+    columns |= alone if mechanism.secrets is not None else {}
     columns |= {"theorem4": "Theorem 4"} if any(row["theorem4"] is not None for row in learners) else {}
     noise = f"{_title(mechanism)}, {mechanism.against}"
     title = f"{data}, {len(names)} learners, {noise}: {letter} = {letter}0/(t+1)^ς in round t"

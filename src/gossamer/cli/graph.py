@@ -31,7 +31,7 @@ def graph(
         None, help="Pair secrets between its learners instead: complete, 4-regular, or a network's file or name."
     ),
     colluders: int | None = typer.Option(
-        None, min=0, help="With --secrets: how many learners may put theirs together [default: 0]."
+        None, min=0, help="With --secrets: how many learners may put theirs together [default: 1]."
     ),
     plot: Path | None = typer.Option(None, help="Draw the network into this .png, .svg or .pdf file."),
 ) -> None:
@@ -47,7 +47,7 @@ def graph(
     network = read_network(source, learners)
     console = Console()
     if secrets is not None:
-        _show_secrets(console, network, secrets_named(secrets, network.m, colluders or 0), plot)
+        _show_secrets(console, network, secrets_named(secrets, network.m, 1 if colluders is None else colluders), plot)
         return
     if colluders is not None:
         raise GossamerError("--colluders goes with --secrets: give both.")

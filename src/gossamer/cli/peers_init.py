@@ -44,7 +44,7 @@ from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
 from gossamer.spec.description import DELTA, OWN_STEP, OWN_STEPS
-from gossamer.spec.rules import Learnt, clip_of, ridge_of
+from gossamer.spec.rules import Learnt, check_secrets, clip_of, ridge_of
 from gossamer.streams.files import Reading, read_file
 
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
@@ -181,10 +181,8 @@ def _found_step(spec: Spec, plan: Plan) -> float:
 def _agreed(spec: Spec, plan: Plan) -> SecretsPlan | None:
     """Noise that cancels, decided here for everybody, from the budgets that are given here; keys are made later."""
     wanted, learners = spec.privacy, plan.network.m
+    check_secrets(spec)
     if wanted.secrets is None:
-        for name in ("colluders", "share"):
-            if getattr(wanted, name) is not None:
-                raise GossamerError(Argument(name), " goes with ", Argument("secrets", "complete"), ": give both.")
         return None
     if wanted.noise is not None:
         raise GossamerError(

@@ -69,7 +69,7 @@ class Case:
     where: str = "messages"
     gradient: str | None = None  # None: as a run with such noise has it
     band: int | None = None  # over how many releases noise is correlated
-    secrets: str | None = None  # the graph of pair secrets, with which noise cancels; nobody colludes
+    secrets: str | None = None  # the graph of pair secrets, with which noise cancels; any one learner may be curious
     by: str = ""
 
     @property

@@ -192,7 +192,8 @@ class Plan:
         code = METHODS.find(run.method).code if ":" in run.method else ""
         text += code
         self.shared = shared_settings(shared, self.network, code)
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.agreement = hashlib.sha256(text.encode()).hexdigest()
+        self.fingerprint = self.agreement[:16]  # enough to find a mistake, and too little to stop somebody who tries
         self.run_name = f"{run.id}:{self.fingerprint}"
 
     def _secrets(self, plan: SecretsPlan, pairs: Network | None) -> Secrets:

@@ -249,8 +249,13 @@ class Journal:
         return self._db.execute("select 1 from about where name = 'delivered'").fetchone() is not None
 
     def mark_delivered(self) -> None:
+        """All was sent and used. The key is forgotten, on the disk too: nothing is drawn with it any more."""
         try:
+            self._db.execute("pragma secure_delete=on")  # zeros over what is deleted
+            self._db.execute("begin immediate")
             self._db.execute("insert or ignore into about values ('delivered', 'yes')")
+            self._db.execute("delete from about where name = 'secret'")
+            self._db.execute("commit")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 

@@ -4,9 +4,12 @@ Every party has an X25519 key. Its public half is in the party's certificate, so
 the certificate is; [secrets.keys] has the fingerprints of all of them, and parties that disagree on one do not talk to
 each other. Two partners compute the same secret from their own half and the other's, and derive from it
 
-    key = HKDF-SHA256(X25519(own secret, partner's public key), salt: the run's name, info: "gossamer pair i j"), i < j.
+    key = HKDF-SHA256(X25519(own secret, partner's public key), salt: the agreement, info: "gossamer pair i j"), i < j.
 
-The run's name has the fingerprint of all that parties agree on, their public keys included. Nothing is sent for it.
+The agreement is the SHA-256 of all that parties agree on, the run's id and their public keys included. Nothing is sent
+for it. The run's name has a quarter of it: whoever writes the settings could find, with 2^32 tries, two of one name,
+and let a partner add less noise than one counts on. With the whole of it these two have no key in common: the noise of
+neither cancels, and it hides both.
 
 **No noise is used for two releases.** A pair's noise v is a function of (key, round): see gossamer.privacy.pairs. If a
 round were released twice, with other records or other noise of one's own, the difference of the two releases would be
@@ -16,7 +19,9 @@ no two journals ever draw with one key. Therefore a key lives in the journal, an
 1. At the first start the secret is committed to the journal, and waits for the disk; only then its file is removed.
    Nothing was drawn before. A crash in between leaves both, with the same key: the next start removes the file.
 2. From then on the secret is where the journal is. Who loses the journal has lost the secret, and cannot start again.
-3. Keys follow from the secret and the run's name, so another run, or the same one with other settings, has others.
+3. When all that was sent has been used, the secret is deleted from the journal: who breaks in later, or asks for
+   everybody's journals after the run, finds no key.
+4. Keys follow from the secret and the agreement, so another run, or the same one with other settings, has others.
 
 A journal may be given another secret only while nothing was sent from it: later its settings stay, of which the key's
 fingerprint is one. What this does not stop is the owner who copies the folder before the first start, or the journal
@@ -160,10 +165,10 @@ def _remove(place: Path) -> None:
 
 def agree_on_keys(plan: Plan, secret: X25519PrivateKey, partners: Mapping[int, X25519PublicKey]) -> dict[int, bytes]:
     """The key that this party has in common with each partner, and with nobody else."""
-    return {j: shared_key(secret, public, plan.run_name, plan.learner, j) for j, public in partners.items()}
+    return {j: shared_key(secret, public, plan.agreement, plan.learner, j) for j, public in partners.items()}
 
 
-def shared_key(secret: X25519PrivateKey, public: X25519PublicKey, run: str, i: int, j: int) -> bytes:
+def shared_key(secret: X25519PrivateKey, public: X25519PublicKey, agreement: str, i: int, j: int) -> bytes:
     """The key of learners i and j, from one's secret and the other's public key."""
     try:
         common = secret.exchange(public)
@@ -174,4 +179,4 @@ def shared_key(secret: X25519PrivateKey, public: X25519PublicKey, run: str, i: i
             f"learner {j}'s shared key is of small order, and gives no secret: let it make a new one for a new run."
         )
     info = f"gossamer pair {min(i, j)} {max(i, j)}".encode()
-    return HKDF(hashes.SHA256(), length=32, salt=run.encode(), info=info).derive(common)
+    return HKDF(hashes.SHA256(), length=32, salt=agreement.encode(), info=info).derive(common)

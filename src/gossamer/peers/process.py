@@ -76,7 +76,7 @@ class LearnerProcess:
             settings += f"-{digest_of(self.boundary.description)}"
         self.journal = Journal(path, plan.run_name, plan.learner, settings, party.durability, kept)
         try:  # only now: a second process must not touch the secret and the records of the first
-            if pairs is not None:
+            if pairs is not None and not self.journal.delivered:  # after that nothing is drawn
                 pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
             self.feed = self._records()
             self._check_rounds()

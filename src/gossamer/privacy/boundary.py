@@ -95,8 +95,6 @@ class PrivateBoundary:
             )
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
-        if pairs is not None:
-            _ = self._grid  # which refuses what does not go on one
         self._factor = np.asarray(ledgers[0].terms.factor)
         self._split = dict(ledgers[0].terms.split)
         self._last: dict[str, Array] = {}
@@ -293,7 +291,8 @@ class PrivateBoundary:
         """Who stopped sending, when and why."""
         said = self._worth()
         if self.clamped:
-            said.append(f"{self.clamped} values were beyond {CLAMP:g} noise scales and were clamped to that.")
+            most = CLAMP if self._pairs is None else MOST_STEPS / min(self._grid[0].own)
+            said.append(f"{self.clamped} values were beyond {most:g} noise scales and were clamped to that.")
         if self.cut:
             said.append(
                 f"{self.cut} received values or states were beyond {FAR:g} noise scales, where rounding would tell of "

@@ -28,7 +28,7 @@ from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, Gossamer
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
-from gossamer.privacy.pairs import DealtPairs, PairNoise
+from gossamer.privacy.pairs import DealtPairs, Grid, PairNoise
 from gossamer.privacy.plan import planned, spaced, unmixed, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
@@ -304,14 +304,14 @@ class Mechanism(ABC):
 
     def _with_releases(self, terms: Terms, setting: Setting, i: int) -> Terms:
         """Terms at the source with the rounds that release, the given ones or the rule's."""
+        meant = setting._replace(steps=setting.planned or setting.steps)
         # Until the graph has mixed, methods that balance it by z weigh learners unlike, and nothing would cancel.
-        first = min(setting.quiet, setting.steps // 10) if self.secrets is not None else 0
+        first = min(meant.quiet, meant.steps // 10) if self.secrets is not None else 0
         terms = replace(terms, releases=self.releases or Releases(after=first), factor=coefficients(self.band))
         if not terms.releases.count(setting.steps):
             requirement = f"none of the run's {setting.steps} rounds releases a gradient"
             said = terms.releases.argument
             raise BadValue("releases", said.value, requirement, "start sooner, or run for longer", said.python)
-        meant = setting._replace(steps=setting.planned or setting.steps)
         if self.releases is not None and setting.prepares and not self.releases.head:
             return with_head(terms, meant)
         if self.releases is not None or setting.window == 1:
@@ -459,9 +459,11 @@ def _agreed(units: list[Terms], floor: float | None, stated: bool) -> list[Terms
     for unit, own in zip(units, wanted, strict=True):
         shared = _shared_of(unit)
         left, times = shared.seen**2, max(own / floor, 1.0)
-        ratio = times if stated else math.sqrt(1 + (times**2 - 1) / left) * (1 + 1e-9 * (times > 1))
+        ratio = times if stated else math.sqrt(1 + (times * times - 1) / left) * (1 + 1e-9 * (times > 1))
         shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
         agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
+    known = [(unit.initial, _shared_of(unit)) for unit in agreed]
+    Grid.of([own * shared.weight for own, shared in known], floor, known[0][1].pair)  # refuses what does not go on one
     return agreed
 
 

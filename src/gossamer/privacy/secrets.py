@@ -116,13 +116,14 @@ class Secrets:
 
     graph       "complete", "4-regular" (or 4: learners in a circle, each with its nearest), or a Network, whose links
                 are taken both ways
-    colluders   how many learners may put their keys together, and ε still holds for all others
+    colluders   how many learners may put their keys together, and ε still holds for all others; one that is curious
+                by itself is one: with 0, ε holds against outsiders alone
     share       τ/σ, the noise of a pair in units of a learner's own; "auto": that with the least noise in a learner's
                 own model (see gossamer.privacy.secrets)
     """
 
     graph: str | int | Linked | Pairs = "complete"
-    colluders: int = 0
+    colluders: int = 1
     share: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
@@ -193,7 +194,7 @@ class Secrets:
     def against(self) -> str:
         """Against whom ε holds, in words."""
         if not self.colluders:
-            return "against anybody who sees all messages, while no other learner tells its secrets"
+            return "against anybody who sees all messages and is no learner of the run"  # a learner has secrets itself
         some = "one other learner" if self.colluders == 1 else f"{self.colluders} other learners"
         return f"against anybody who sees all messages, together with up to {some}"
 
@@ -225,7 +226,8 @@ class Shared(NamedTuple):
 
 def seen_of(left: float, ratio: float) -> float:
     """√(σ_i² (Σ⁻¹)_ii): how much of a shift is seen, where learner i's own noise is `ratio` times the others'."""
-    return math.sqrt(ratio**2 * left / (1 + (ratio**2 - 1) * left))
+    squared = ratio * ratio  # ∞, where a power would overflow
+    return math.sqrt(squared * left / (1 + (squared - 1) * left))
 
 
 def _checked_graph(graph: Any) -> str | Pairs:
@@ -334,13 +336,18 @@ def bounded(laplacian: Array, r: float, colluders: int) -> Array:
     return np.minimum(np.minimum(star, whole), 1.0)
 
 
+@lru_cache(maxsize=64)
+def _left_on_rule(secrets: Secrets, learners: int) -> Array:
+    """The largest f at each of the rule's shares; kept, since all choices of colluders are gone through for it."""
+    return np.asarray(_left_by_share(secrets, learners, np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)).max(axis=1))
+
+
 @lru_cache(maxsize=256)
 def _usual_share(secrets: Secrets, learners: int, releases: int, unmixed: float) -> float:
     """The share with the least f (R/m + Q (1 + d τ²/σ²)), to a few percent."""
     partners = 2 * len(secrets.edges(learners)) / learners
     shares = np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)
-    left = _left_by_share(secrets, learners, shares).max(axis=1)
-    noise = left * (releases / learners + unmixed * (1 + partners * shares**2))
+    noise = _left_on_rule(secrets, learners) * (releases / learners + unmixed * (1 + partners * shares**2))
     return float(f"{shares[int(np.argmin(noise))]:.3g}")
 
 

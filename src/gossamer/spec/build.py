@@ -238,7 +238,11 @@ def build_secrets(spec: Spec, learners: int) -> Secrets | None:
     """Pair secrets as they are asked for; a graph that has no name here is read as a network."""
     plan = spec.privacy
     share = pair_share(plan.share)
-    return None if plan.secrets is None else secrets_named(plan.secrets, learners, plan.colluders or 0, share)
+    return (
+        None
+        if plan.secrets is None
+        else secrets_named(plan.secrets, learners, 1 if plan.colluders is None else plan.colluders, share)
+    )
 
 
 def secrets_named(name: str, learners: int, colluders: int, share: float | Literal["auto"] = "auto") -> Secrets:

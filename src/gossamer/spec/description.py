@@ -182,7 +182,8 @@ class Privacy:
         "partners each, or a file of pairs [default: none]."
     )
     colluders: int | None = setting(
-        help="With --secrets: how many of the others may put their secrets together, and ε holds [default: 0].",
+        help="With --secrets: how many of the others may put their secrets together, and ε still holds; a curious "
+        "learner by itself is one [default: 1; 0 is against outsiders alone].",
         least=0,
     )
     share: str | None = setting(

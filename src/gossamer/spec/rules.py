@@ -279,6 +279,13 @@ def delta_of(spec: Spec) -> float:
     return DELTA if spec.privacy.delta is None else spec.privacy.delta
 
 
+def check_secrets(spec: Spec) -> None:
+    """Refuse settings of pair secrets that are not asked for: nothing would use them."""
+    for setting in () if spec.privacy.secrets is not None else ("colluders", "share"):
+        if setting in spec.given():
+            raise GossamerError(Argument(setting), " goes with ", Argument("secrets", "complete"), ": give both.")
+
+
 def check_privacy(spec: Spec) -> None:
     """Refuse settings of a budget that is not asked for, and two ways to say the noise."""
     given = spec.given()
@@ -293,10 +300,7 @@ def check_privacy(spec: Spec) -> None:
         raise GossamerError(
             Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
         )
-    if spec.privacy.secrets is None:
-        for setting in ("colluders", "share"):
-            if setting in given:
-                raise GossamerError(Argument(setting), " goes with ", Argument("secrets", "complete"), ": give both.")
+    check_secrets(spec)
     check_delta(spec)
     laplace = spec.privacy.law == "laplace" or (spec.privacy.law is None and spec.privacy.where == "messages")
     if spec.privacy.delta is not None and laplace:
