@@ -180,7 +180,7 @@ class Rise(NamedTuple):
 
 
 def find_rise(case: Case) -> Rise:
-    """The mean gap about rounds 100 and 1000, as the independent simulation had it; the interval by resampling seeds."""
+    """The mean gap about rounds 100 and 1000, as in the independent simulation; the interval by resampling seeds."""
     t, gap = case.trace.t, case.trace.gap
     early, late = (int(np.abs(t - round_).argmin()) for round_ in (100, 1000))
     mean, drawn = gap.mean(axis=0), resampled(gap)
