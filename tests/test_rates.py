@@ -114,6 +114,15 @@ def test_more_is_asked_of_the_rate_and_less_room_is_left() -> None:
     assert rooms == sorted(rooms, reverse=True)
 
 
+@given(st.sampled_from(["paper", "ours", "source"]), st.sampled_from(["laplace", "gaussian"]), st.floats(0, 1))
+def test_whatever_rate_is_asked_for_up_to_the_fastest_there_is_a_schedule(proof, law, share) -> None:
+    fastest = best_schedule("rate", proof=proof, law=law)
+    asked = share * fastest.rate - 1e-5
+    best = best_schedule("budget", at_least=asked, proof=proof, law=law)
+    assert best.rate >= asked - 1e-5
+    assert best.room >= fastest.room - 1e-4
+
+
 def test_gaussian_noise_at_the_source_reaches_the_rate_of_the_records_themselves() -> None:
     best = best_schedule("rate", proof="source", law="gaussian")
     assert best.rate == 1

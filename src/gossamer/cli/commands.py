@@ -31,6 +31,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "compare": "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.",
     "frontier": "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; "
     "of images, a table at ε = 2, 8 and ∞.",
+    "theory": "Measure how fast Algorithm 1 converges and what it costs, against what the theorems say.",
     "peers": "A run of learners that are processes of their own: set up, start, watch, collect.",
     "peer": "One party's learner.",
 }

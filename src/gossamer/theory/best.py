@@ -34,6 +34,7 @@ Affine = tuple[float, float, float]  # a v + b x + c, with x = ς or α
 Law = Literal["laplace", "gaussian"]
 Proof = Literal["paper", "ours", "source"]
 
+DIGITS, NEARLY = 5, 1e-6  # of an answer; and what the solver may be off by
 V: Affine = (1, 0, 0)
 UNDER_ONE: Affine = (-1, 0, 1)
 RATES: dict[Proof, tuple[Affine, ...]] = {
@@ -85,7 +86,8 @@ def best_schedule(
     allowed = [(form, slack) for form in (*CONDITIONS[proof], *room)] + [(form, max(slack, at_least)) for form in rate]
     first, then = (rate, room) if target == "rate" else (room, rate)
     _, best = _largest(first, allowed)
-    (v, noise), _ = _largest(then, allowed + [(form, best - 1e-9) for form in first])
+    found, _ = _largest(then, allowed + [(form, best - NEARLY) for form in first])
+    v, noise = (round(one, DIGITS) for one in found)
     return Best(v, noise, _value(rate, v, noise), _value(room, v, noise))
 
 
@@ -99,9 +101,9 @@ def _largest(forms: tuple[Affine, ...], allowed: list[tuple[Affine, float]]) -> 
             f"no schedule has a rate of {max(least for _, least in allowed):g} and a budget that is finite for ever: "
             "ask for a slower rate, or for another law or proof."
         )
-    v, x, value = (round(float(one), 6) for one in found.x)
+    v, x, value = map(float, found.x)
     return (v, x), value
 
 
 def _value(forms: tuple[Affine, ...], v: float, x: float) -> float:
-    return round(min(a * v + b * x + c for a, b, c in forms), 6)
+    return round(min(a * v + b * x + c for a, b, c in forms), DIGITS)

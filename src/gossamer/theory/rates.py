@@ -72,7 +72,7 @@ class Rates:
             f"{self.decides} decides.",
             "gap": "Theorem 2, for μ > 0: half of beta, because gradients are bounded.",
             "convex": "Theorem 3, for μ ≥ 0: 1 − v, whatever the noise. Its proof takes for granted that the gap never "
-            "rises, which it does; of the best gap so far and of means over time it is proved.",
+            "rises, which it does: of means over time 1 − v is proved, of the last iterate up to a logarithm.",
             "consensus": "Lemma 8, for μ ≥ 0: how fast learners come together.",
             "tracker": "Lemma 7, for μ ≥ 0: how fast the trackers s_i take their places.",
             "sharper": "Our statement, for losses that are strongly convex record by record: "
