@@ -256,6 +256,7 @@ class Journal:
             self._db.execute("insert or ignore into about values ('delivered', 'yes')")
             self._db.execute("delete from about where name = 'secret'")
             self._db.execute("commit")
+            self._db.execute("pragma wal_checkpoint(truncate)")  # or the file would have it until the next one
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 

@@ -143,6 +143,8 @@ class LearnerProcess:
                 await endpoint.close()
         if not self.journal.unused:  # of a run that has not begun there is none
             write_outcome(self.plan, party, self.boundary, self._status)
+        if node.done:
+            self.journal.mark_delivered()  # also where all was used before the last round was taken
         self._status.write("done" if node.done else "stopped")
         about = {"learner": party.i, "round": party.round, "state": self._status.state}
         log.info("ended", extra=about | self._privacy())
