@@ -85,7 +85,7 @@ def test_the_frontier_of_own_records_has_the_kinds_that_are_asked_for(gossamer, 
     code, _, err = gossamer(*words, "--epsilons", "5", "--where", "source", "--out", "s")
     assert code == 0, err
     points = json.loads(Path("s/results.json").read_text())["points"]
-    assert len({p["noise"] for p in points}) == 5
+    assert len({p["noise"] for p in points}) == 6
     assert all("source" in p["noise"] for p in points)
     code, _, err = gossamer(*words, "--where", "source", "--kinds", "Laplace on messages")
     assert code == 2
