@@ -205,3 +205,16 @@ def test_a_problem_refuses_what_no_theorem_could_use(one):
         bounds(one, 10).tracker([0.5])
     with pytest.raises(GossamerError, match="dense matrices"):
         bounds(Problem(**{**fields, "network": Network.ring(1100)}), 10)
+
+
+def test_noise_that_does_not_fade_has_no_bound_for_ever():
+    """A quadratic with noise of one size for ever: its gap grows, and nothing may be certified below it.
+
+    The true mean gap, by the exact covariance of this linear system, is 56.7 in round 10,000 and 203.9 in round 40,000.
+    """
+    problem = Problem(
+        Network.paper(), step=0.5, v=0.9, noise_s=1.0, exponent_s=0.0, noise_theta=1.0, exponent_theta=0.0,
+        mu=1.0, L=1.0, D=0.0, kappa=0.0, start=0.0,
+    )  # fmt: skip
+    found = bounds(problem, rounds=200)
+    assert found.convex_gap(np.array([10_000, 40_000])).min() > 203.9

@@ -14,6 +14,7 @@ from rich.table import Table
 from gossamer.cli.options import takes
 from gossamer.cli.words import in_command
 from gossamer.datasets import Dataset
+from gossamer.errors import Sentence
 from gossamer.guarantees import guarantees_of
 from gossamer.models import Model
 from gossamer.networks import Network
@@ -53,7 +54,9 @@ def check(
     gossamer check mnist                                        and its second, without reading an image
     gossamer check --csv visits.csv --target ill --split-by hospital --categorical ward
     """
-    report = checked(spec)
+    report, refused = checked(spec)
+    if refused is not None and not as_json:
+        Console().print(f"[yellow]![/] {escape(refused.said(in_command))}", highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(write_json(report.told(in_command)), nl=False)
     else:
@@ -62,8 +65,11 @@ def check(
         raise typer.Exit(1)
 
 
-def checked(spec: Spec) -> Report:
-    """The report on a described run; what breaks Assumption 1 or 4 is reported and not refused."""
+def checked(spec: Spec) -> tuple[Report, Sentence | None]:
+    """The report on a described run, and why it would be refused if it were begun, where that is known.
+
+    What breaks Assumption 1 or 4 is reported and not refused.
+    """
     spec = spec.but(strict=False)
     check_privacy(spec)
     dataset = dataset_of(spec)
@@ -73,9 +79,11 @@ def checked(spec: Spec) -> Report:
     mechanism = build_mechanism(spec, network.m) if spec.private else None
     steps = spec.length.steps or 1 if stream is None else run_length(spec, dataset, stream)[0]
     gradient: Any = spec.algorithm.gradient
-    return guarantees_of(
+    report = guarantees_of(
         algorithm, network, stream, model, mechanism, gradient, steps, look=not spec.private, broken=broken
     )
+    undeclared = stream.table.undeclared if spec.private and stream is not None else None
+    return report, Sentence("`gossamer run` would refuse this: ", undeclared) if undeclared else None
 
 
 def _built(spec: Spec, dataset: Dataset | None) -> tuple[tuple[Stream | None, Model, Network], Any]:

@@ -123,8 +123,8 @@ def _quadratic_findings(
         + ("in every case with noise on messages." if not flat else f"not for {'; '.join(flat)}."),
         f"Fitted slope ≤ −β' + {ALLOWED}, β' our own sharper rate: "
         + ("in every case, on messages and at the source." if not ours else f"not for {'; '.join(ours)}."),
-        "Assumption 4 holds in every case." if not broken else " ".join(broken),
-        f"Slopes of the disagreement are within {apart:.2f} of Lemma 8's.",
+        "Assumption 4 holds in every case with noise on messages." if not broken else " ".join(broken),
+        f"With noise on messages, slopes of the disagreement are within {apart:.2f} of Lemma 8's.",
         f"The slopes of E(θ−θ*)² differ from the independent simulation's by at most {max(before):.2f}.",
         f"The bound on E(θ−θ*)² is {_say_above(above)}; at the end {min(a[-1] for a in above):.3g} to "
         f"{max(a[-1] for a in above):.3g} times.",

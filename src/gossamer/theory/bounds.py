@@ -80,7 +80,8 @@ class Bounds:
 
         It follows from Theorem 2, and not the other way round: μ‖θ*_t − θ*‖ ≤ ‖∇F_t(θ*)‖, whose mean square is at
         most κ²/(t+1), because the records are independent and θ* is not random (Lemma 9, four times sharper,
-        without (1L4)).
+        without (1L4)), where every F_t is μ-strongly convex; otherwise μ‖θ*_t − θ*‖ ≤ ‖∇F(θ*_t) − ∇F_t(θ*_t)‖, of which
+        κ has to bound the largest over θ (see Problem).
         """
         self._need_strong_convexity("Theorem 1")
         rounds = np.asarray(t, dtype=float)

@@ -113,7 +113,9 @@ class ConvexGap:
         if tail is None or z > 1 or not math.isfinite(tail.centre(T)):
             return math.inf
         e = min(2 * tail.push.p - v, tail.fresh.p)
-        p = max(min(1 - v, (e - v) / 2), 0.0)
+        if e < v:  # no power of t survives the step
+            return math.inf
+        p = min(1 - v, (e - v) / 2)
         by_push = (1 / (2 * lam0 * (1 - z / 2)) + self._L / 2 * (T + 1.0) ** -v) * tail.push.A**2
         E = by_push * (T + 1.0) ** (e - 2 * tail.push.p + v)
         E += self._L / 2 * tail.fresh.A * (T + 1.0) ** (e - tail.fresh.p)

@@ -6,10 +6,11 @@ for bounded gradients, which no strongly convex F has on all of R^n; this statem
 
 **Setting.** Assumption 1 on the network. Every l(·, ξ) is μ-strongly convex, with μ > 0, and ∇l(·, ξ) is
 L-Lipschitz: a convex smooth loss with a ridge is. E‖∇l(θ*, ξ) − ∇f_i(θ*)‖² ≤ κ² at θ* alone. λ_t = λ0 (t+1)^−v with
-0 < v < 1. Gradients are means over all records so far. All noise has mean zero and is independent of everything
-before it. Noise of messages has deviation O(t^−ς_ζ) on s and O(t^−ς_ϑ) on θ; noise at the source, ξ_t, is added to
-the gradient and has deviation σ_t = O(t^−α). An exponent of ∞ means no such noise; α may be negative. 2ς_ζ > v, 2ς_ϑ
-> v, v + 2α > 0.
+0 < v < 1. Records are independent over rounds, of one law for each learner, and gradients are means over all of them so
+far. The start has finite second moments. All noise has mean zero and is independent of everything before it, and of the
+round's own records. Noise of messages has deviation O(t^−ς_ζ) on s and O(t^−ς_ϑ) on θ; noise at the source, ξ_t, is
+added to the gradient and has deviation σ_t = O(t^−α). An exponent of ∞ means no such noise; α may be negative.
+2ς_ζ > v, 2ς_ϑ > v, v + 2α > 0.
 
 **Statement.** For every learner i
 
@@ -43,9 +44,10 @@ part of max y, y is bounded. Then G_t = O(1 + max_{s≤t} σ_s), b_t² = O(t^−
 lemma (v < 1: what enters with λ_t d_t and d_t a power of t comes out as O(d_t)) gives y = O(b_t² + q_t/λ_t) =
 O(t^−β'). With ‖θ_i − θ*‖ ≤ ‖e‖ + ‖θ̂‖ and γ' ≥ β' that is the statement. ∎
 
-No term can be left out in general: 1 is what t records of a learner can teach, and q_t/λ_t is what a strongly convex
-quadratic with this noise has. 2v, from learners whose gradients differ at θ*, is not tight, and decides only for v <
-½.
+2v, from learners whose gradients differ at θ*, is not tight, and decides only for v < ½. None of the other terms can be
+left out in general: 1 is what t records of a learner can teach, and q_t/λ_t is what a strongly convex quadratic with
+this noise has. A run with a budget at the source, which releases in some rounds only, clips, and may go on when its
+records have ended, is not this setting.
 """
 
 from __future__ import annotations
@@ -75,11 +77,14 @@ def last_iterate(v: float, s_zeta: float = math.inf, s_theta: float = math.inf, 
         "2ς_ϑ − v": 2 * s_theta - v,
         "v + 2α": v + 2 * alpha,
     }
+    if any(math.isnan(term) for term in terms.values()):
+        raise BadValue("exponents", (s_zeta, s_theta, alpha), "expected numbers, or math.inf for no such noise")
     decides = min(terms, key=lambda name: terms[name])
     if not terms[decides] > 0:
+        steps = "faster" if decides == "v + 2α" else "more slowly"
         raise GossamerError(
             f"v = {v:g}, ς_ζ = {s_zeta:g}, ς_ϑ = {s_theta:g}, α = {alpha:g}: {decides} is {terms[decides]:.3g}, "
-            "not above 0, and noise need not fade; let noise fall faster, or steps more slowly."
+            f"not above 0, and noise need not fade; let noise fall faster, or steps {steps}."
         )
     consensus = min(2 * v, 2 * s_zeta, 2 * s_theta, 2 * v + 2 * alpha)
     return LastIterate(terms[decides], consensus, decides)

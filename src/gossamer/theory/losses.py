@@ -109,7 +109,11 @@ def _unbounded_ridge(name: str, model: Model, known: Constants) -> Part:
         why += " of gradients as they are clipped." if clipped else "."
     if known.mu.value > 0:
         why += " No F with μ > 0 has a D on all of Rⁿ, since ‖∇F(θ)‖ ≥ μ‖θ − θ*‖."
-    change = Sentence("Use ", L2_0, ", which leaves Theorem 3 alone (μ = 0), or see that learners stay near θ*.")
+    change = Sentence(
+        "Use ",
+        L2_0,
+        " if an optimum exists without a ridge (Theorem 3 is then left, μ = 0), or see that learners stay near θ*.",
+    )
     return Part(name, FAILS, Sentence(why), known.pull.how, change)
 
 

@@ -19,7 +19,8 @@ class Problem:
     λ_t = step/(t+1)^v. A message's noise is a vector: E‖ζ_{i,t}‖² ≤ (noise_s/(t+1)^exponent_s)² for every learner i,
     summed over all n coordinates, and likewise ϑ with noise_theta. With Laplace noise of scale ν in each of n
     coordinates the deviation is ν√(2n). Where learners differ, the noise is the largest of theirs, the exponent the
-    smallest.
+    smallest. Noise has mean 0, is drawn anew in every round, and is uncorrelated between learners and between ζ and ϑ:
+    noise that learners share pair by pair is not.
 
     F is μ-strongly convex (μ = 0: convex), and every ∇l is L-Lipschitz in θ. All learners start at one θ_0 and with
     s_0 = 0; `start` is at least E‖θ_0 − θ*‖².

@@ -103,7 +103,10 @@ def rates(v: float, s_zeta: float | Sequence[float], s_theta: float | Sequence[f
 
 
 def _exponents(name: str, given: float | Sequence[float]) -> list[float]:
-    exponents = [float(given)] if isinstance(given, int | float) else [float(one) for one in given]
+    try:
+        exponents = [float(given)] if isinstance(given, int | float) else [float(one) for one in given]
+    except (TypeError, ValueError):
+        raise BadValue(name, given, "expected a number, or one for each learner") from None
     for one in exponents:
         if not one > 0.5:
             raise BadValue(name, one, "Assumption 4 asks for ς > ½: of noise that fades more slowly nothing is proved")

@@ -60,7 +60,9 @@ def tail(problem: Problem, seen: Moments, T: int, everywhere: bool) -> Tail | No
     guess = seen.gradients[T - LAGS : T + 1].max()
     for _ in range(12):
         found = _with_gradients(problem, seen, T, float(guess))
-        if found is None:
+        if (
+            found is None or found.centre.p < 0
+        ):  # errors that may grow: the gradients' bound would be looked at too soon
             return None
         needed = gradients(problem, m, T, found.disagreement(T), found.centre(T), everywhere)
         if needed <= guess:
