@@ -19,25 +19,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from numbers import Real
-from typing import Any, NamedTuple, Self, final
+from typing import NamedTuple, Self, final
 
 import numpy as np
 
 from gossamer.errors import AT_SOURCE, Argument, BadValue, BudgetUnmet, GossamerError, NotProvable, Part
 from gossamer.privacy.accountant import Accountant, Terms, Where, total, total_for_ever
+from gossamer.privacy.agreed import agreed_terms
+from gossamer.privacy.arguments import Numbers, Short, checked_scale, checked_split, each_budget, number, of_learner
 from gossamer.privacy.boundary import PrivateBoundary
 from gossamer.privacy.laws import GAUSSIAN, LAPLACE, Law, law_named
-from gossamer.privacy.pairs import DealtPairs, Grid, PairNoise
+from gossamer.privacy.pairs import DealtPairs, PairNoise
 from gossamer.privacy.plan import planned, spaced, unmixed, usual_exponent, with_head
 from gossamer.privacy.recursion import GradientBound
 from gossamer.privacy.releases import Releases
-from gossamer.privacy.secrets import AGAINST_ALL, Secrets, Shared, seen_of
+from gossamer.privacy.secrets import AGAINST_ALL, Secrets, Shared
 from gossamer.privacy.source import coefficients
-from gossamer.schedules import Decay, decay
+from gossamer.schedules import Decay
 from gossamer.types import Dynamics, Rounding
 
-Numbers = float | Sequence[float]
 LONGEST = 2**40  # rounds that a budget may be meant for, beside for ever
 MOST_ROUNDS = 10**7  # that a budget on messages is calibrated for
 CALIBRATIONS = 60  # tries; two or three are enough
@@ -106,19 +106,19 @@ class Mechanism(ABC):
                 "a mechanism has a scale or a budget: use Laplace(scale) or Laplace.for_budget(epsilon)."
             )
         if self.scale is not None:
-            object.__setattr__(self, "scale", _checked_scale(self.scale))
+            object.__setattr__(self, "scale", checked_scale(self.scale))
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", _each(self.epsilon))
+            object.__setattr__(self, "epsilon", each_budget(self.epsilon))
             budgets = np.ravel(self.epsilon)
             if not budgets.size or not all((budgets > 0) & (budgets < math.inf)):
                 raise BadValue("epsilon", self.epsilon, "expected a finite number above 0, or one for each learner")
-        if not 0 <= _number(self.delta) < 1:
+        if not 0 <= number(self.delta) < 1:
             raise BadValue("delta", self.delta, "expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5")
-        if not 0 < _number(self.ratio) < math.inf:
+        if not 0 < number(self.ratio) < math.inf:
             raise BadValue("ratio", self.ratio, "expected a finite number above 0, such as 1.0 for none")
-        if self.exponent is not None and not abs(_number(self.exponent)) <= 100:
+        if self.exponent is not None and not abs(number(self.exponent)) <= 100:
             raise BadValue("exponent", self.exponent, "expected a number of at most 100 in size, or None")
-        rounds = 1.0 if self.horizon is None else _number(self.horizon)
+        rounds = 1.0 if self.horizon is None else number(self.horizon)
         if not (1 <= rounds <= LONGEST or rounds == math.inf):
             raise BadValue(
                 "horizon", self.horizon, f"expected a number of rounds ≥ 1, at most {LONGEST:g}, or math.inf"
@@ -126,7 +126,7 @@ class Mechanism(ABC):
         if self.horizon is not None and type(self.horizon) not in (int, float):
             object.__setattr__(self, "horizon", rounds)
         for name in ("delta", "ratio") if self.exponent is None else ("delta", "ratio", "exponent"):
-            object.__setattr__(self, name, _number(getattr(self, name)))  # a whole number's powers would overflow
+            object.__setattr__(self, name, number(getattr(self, name)))  # a whole number's powers would overflow
         if self.scale is not None and (self.exponent is not None or self.ratio != 1):
             raise GossamerError(
                 "a scale with ",
@@ -160,7 +160,7 @@ class Mechanism(ABC):
                 Argument("releases", "r,W", "every(r, after=W)"),
                 ".",
             )
-        split = _checked_split(self.split)
+        split = checked_split(self.split)
         if split and self.where == "source":
             raise GossamerError(Argument("split", dict(split)), " is for noise on messages: leave it out.")
         object.__setattr__(self, "split", split)
@@ -207,7 +207,7 @@ class Mechanism(ABC):
         split      on messages: how many times the scale a channel gets, such as {"s": 2.0}
         secrets    at the source: Secrets(colluders=q), noise that cancels; ε holds against up to q colluding learners
         """
-        return cls(None, where, _each(epsilon), delta, horizon, exponent, ratio, releases, band, split, secrets)  # type: ignore[arg-type]
+        return cls(None, where, each_budget(epsilon), delta, horizon, exponent, ratio, releases, band, split, secrets)  # type: ignore[arg-type]
 
     @property
     def against(self) -> str:
@@ -258,8 +258,8 @@ class Mechanism(ABC):
                 window=setting.window,
                 dynamics=partial(setting.dynamics, i),
                 settles=setting.settles,
-                initial=1.0 if self.scale is None else _of(self.scale.initial, i),
-                exponent=self._usual_exponent(setting) if self.scale is None else _of(self.scale.exponent, i),
+                initial=1.0 if self.scale is None else of_learner(self.scale.initial, i),
+                exponent=self._usual_exponent(setting) if self.scale is None else of_learner(self.scale.exponent, i),
                 coordinates=setting.coordinates,
                 ratio=self.ratio if self.scale is None else self.scale.ratio,
                 records_in_round=setting.records[i],
@@ -273,8 +273,8 @@ class Mechanism(ABC):
         if self.secrets is not None:
             units = self._together(units, setting)
         if self.scale is None:
-            units = [self._calibrated(unit, _of(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
-        return units if self.secrets is None else _agreed(units, setting.floor, self.scale is not None)
+            units = [self._calibrated(unit, of_learner(self.epsilon, i), setting.steps) for i, unit in enumerate(units)]
+        return units if self.secrets is None else agreed_terms(units, setting.floor, self.scale is not None)
 
     def _together(self, units: list[Terms], setting: Setting) -> list[Terms]:
         """Terms with one schedule for all, since noise cancels among those who release, and with the pairs' share."""
@@ -337,7 +337,7 @@ class Mechanism(ABC):
         if self.epsilon is None:
             return None
         horizon = self._horizon(setting)
-        return self.law.shift_within(_of(self.epsilon, i), self.delta, unit.numbers(horizon))
+        return self.law.shift_within(of_learner(self.epsilon, i), self.delta, unit.numbers(horizon))
 
     def _calibrated(self, unit: Terms, epsilon: float, steps: int) -> Terms:
         """The smallest scale whose total stays within ε, to a thousandth of that.
@@ -349,7 +349,7 @@ class Mechanism(ABC):
         if (self.where == "messages" or unit.window > 1) and MOST_ROUNDS < horizon < math.inf:
             allowed = f"expected at most {MOST_ROUNDS:g} rounds, all of which are worked out"
             remedy = "give fewer, or math.inf for a budget that holds for ever"
-            raise BadValue("horizon", _Short(horizon), allowed, remedy)
+            raise BadValue("horizon", Short(horizon), allowed, remedy)
         law, squared = self.law, self.law.squared
         rounds = steps if math.isinf(horizon) else int(horizon)
         shift = law.shift_within(epsilon, self.delta, unit.numbers(horizon if self.where == "source" else rounds))
@@ -423,7 +423,7 @@ class Mechanism(ABC):
         `pairs` draws the noise that learners share with others; where all learners are here, it is dealt to them.
         """
         terms = self.terms(setting)
-        budgets = [math.inf if self.epsilon is None else _of(self.epsilon, i) for i in range(setting.learners)]
+        budgets = [math.inf if self.epsilon is None else of_learner(self.epsilon, i) for i in range(setting.learners)]
         ledgers = [Accountant(t, b, self.delta) for t, b in zip(terms, budgets, strict=True)]
         if self.secrets is not None and pairs is None:
             if setting.learners != setting.parties:
@@ -444,33 +444,6 @@ class Mechanism(ABC):
             shape += f", split {dict(self.split)}"
         aim = f"scale {self.scale}" if self.scale is not None else f"for ε = {self.epsilon}, δ = {self.delta:g}"
         return f"exact {self.law} noise on {self.where}, {aim}, {shape}"
-
-
-def _agreed(units: list[Terms], floor: float | None, stated: bool) -> list[Terms]:
-    """Terms with pair secrets that were found as if everybody's noise were the same, with one agreed noise for all.
-
-    The agreed noise, `floor`, is the least that anybody needs: nobody counts on more. Who needs more adds it alone.
-    With its own noise ϱ times the agreed one it pays f/(1 + (ϱ² − 1) f) instead of f of a shift's square, so that
-    ϱ² = 1 + (s² − 1)/f, where s times the agreed noise would do if all had it. Noise that was stated stays as it is.
-    """
-    wanted = [unit.initial * _shared_of(unit).weight for unit in units]  # on weighted gradients
-    floor = min(wanted) if floor is None else floor
-    agreed = []
-    for unit, own in zip(units, wanted, strict=True):
-        shared = _shared_of(unit)
-        left, times = shared.seen**2, max(own / floor, 1.0)
-        ratio = times if stated else math.sqrt(1 + (times * times - 1) / left) * (1 + 1e-9 * (times > 1))
-        shared = shared._replace(seen=seen_of(left, ratio), floor=floor, pair=shared.pair * floor)
-        agreed.append(replace(unit, initial=ratio * floor / shared.weight, shared=shared))
-    known = [(unit.initial, _shared_of(unit)) for unit in agreed]
-    Grid.of([own * shared.weight for own, shared in known], floor, known[0][1].pair)  # refuses what does not go on one
-    return agreed
-
-
-def _shared_of(terms: Terms) -> Shared:
-    if terms.shared is None:
-        raise GossamerError("terms without pair secrets: use them for all learners, or for none.")
-    return terms.shared
 
 
 FEWER = ("use fewer ", Argument("steps"), " or a smaller ", Argument("per_round"))
@@ -497,61 +470,6 @@ def refuse_short_rounds(
             f"learner {learner} has {records:g} records for {steps} rounds of {per_round}, and privacy is proved for a "
             "full round every time: ", *remedy, ".",
         )  # fmt: skip
-
-
-def _checked_split(given: Any) -> tuple[tuple[str, float], ...]:
-    """A factor for each channel, from a mapping or from pairs."""
-    try:
-        pairs = [(str(channel), _number(times)) for channel, times in dict(given).items()]
-        if not isinstance(given, Mapping) and len(given) != len(pairs):
-            raise ValueError("a channel is named twice")
-    except (TypeError, ValueError):
-        raise BadValue("split", given, 'expected a factor for each channel, once, such as {"s": 2.0}') from None
-    if any(not 1e-6 <= times <= 1e6 for _, times in pairs):
-        raise BadValue("split", dict(pairs), "expected a factor from 1e-6 to 1e6 for each channel")
-    return tuple(pairs)
-
-
-def _of(value: Any, i: int) -> float:
-    return float(value[i] if isinstance(value, tuple) else value)
-
-
-def _each(epsilon: Numbers) -> tuple[float, ...] | float:
-    several = isinstance(epsilon, Sequence | np.ndarray) and not isinstance(epsilon, str | bytes) and np.ndim(epsilon)
-    budgets = tuple(map(_number, epsilon)) if several else _number(epsilon)  # type: ignore[arg-type]
-    if np.isnan(budgets).any():
-        raise BadValue("epsilon", epsilon, "expected a number above 0, or one for each learner")
-    return budgets
-
-
-class _Short(float):
-    """A number that is shown in a few digits."""
-
-    def __repr__(self) -> str:
-        return f"{float(self):g}"
-
-
-def _number(value: Any) -> float:
-    """A number, or a text that is one, as a float; NaN, which no range holds, for anything else."""
-    if not isinstance(value, Real | str) or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan
-
-
-def _checked_scale(scale: Any) -> Decay:
-    """Noise as a schedule in floats; one number, or one for each learner, is noise that stays as it is."""
-    schedule = isinstance(scale, Decay)
-    initial, exponent, ratio = (scale.initial, scale.exponent, scale.ratio) if schedule else (scale, 0.0, 1.0)
-    try:
-        given = None if isinstance(initial, bool | str | bytes) else decay(initial, exponent)
-    except (TypeError, OverflowError):
-        given = None
-    if given is None or min(np.ravel(given.initial)) <= 0 or not 0 < _number(ratio) < math.inf:
-        raise GossamerError(f"noise of scale {scale!r}: expected finite numbers above 0, such as decay(1.0, 0.6).")
-    return replace(given, ratio=_number(ratio))
 
 
 @final
