@@ -111,7 +111,11 @@ PLANTED_IN = {
 }
 
 
-SLOW = ("laplace source, clipped", "laplace source, a standardised quantity")  # `gossamer audit --self-test` has them
+# `gossamer audit --self-test`, which tests/test_cli_privacy.py runs, has cases like these.
+SLOW = (
+    "laplace source, clipped", "laplace source, a standardised quantity", "gaussian source, standardised",
+    "laplace source, history, thinned",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("where", [where for where in PLANTED_IN if where not in SLOW])
