@@ -148,3 +148,19 @@ def folder(tmp_path, monkeypatch):
         rows = [bytes([k % 10]) + rng.integers(0, 256, size=3072, dtype=np.uint8).tobytes() for k in range(20)]
         (base / name).write_bytes(b"".join(rows))
     return tmp_path
+
+
+@pytest.fixture
+def fleet_of(zygote):
+    """Starts fleets of learners as processes, which end with the test."""
+    from test_processes import Fleet  # only now: most tests need no processes
+
+    made = []
+
+    def start(*args, **kwargs):
+        made.append(Fleet(zygote, *args, **kwargs))
+        return made[-1]
+
+    yield start
+    for fleet in made:
+        fleet.close()

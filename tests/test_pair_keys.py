@@ -342,7 +342,7 @@ def test_settings_with_which_nothing_would_be_proved_are_refused_in_a_sentence(r
 
 def test_releases_that_are_the_same_may_be_said_twice(run):
     edit(place(run, 0), "epsilon = 4.0\n", 'epsilon = 4.0\nreleases = "1,0"\n')
-    started(place(run, 0))
+    assert started(place(run, 0)).boundary.ledgers[0].terms.releases == gs.every(1)
 
 
 def test_a_smaller_budget_adds_noise_and_a_larger_one_changes_nothing(run):

@@ -25,7 +25,7 @@ from gossamer.privacy.pairs import DealtPairs
 from gossamer.streams.stream import OnePass
 from known_noise import know_own_noise
 from test_operations import wait_until
-from test_processes import Fleet, M, killed, make, payloads_seen, records, rounds_sent
+from test_processes import M, killed, make, payloads_seen, records, rounds_sent
 
 STEPS, SHARE, EXPONENT, RELEASES = 40, 0.6, 0.1, "1,2,36"
 BUDGETS = [8.0] * (M - 2) + [5.0, 3.0]  # two of them add more than was agreed
@@ -48,19 +48,6 @@ def agreed_floor(folder):
     own = dataclasses.replace(plan.mechanism(), epsilon=tuple(BUDGETS))
     setting = setting_of_learners(range(M), plan, plan.algorithm(), plan.model())
     return own.terms(setting)[0].shared.floor, own
-
-
-@pytest.fixture
-def fleet_of(zygote):
-    made = []
-
-    def start(*args, **kwargs):
-        made.append(Fleet(zygote, *args, **kwargs))
-        return made[-1]
-
-    yield start
-    for fleet in made:
-        fleet.close()
 
 
 def keys_of(folder):

@@ -153,19 +153,6 @@ class Fleet:
             self.kill(i)
 
 
-@pytest.fixture
-def fleet_of(zygote):
-    made = []
-
-    def start(*args, **kwargs):
-        made.append(Fleet(zygote, *args, **kwargs))
-        return made[-1]
-
-    yield start
-    for fleet in made:
-        fleet.close()
-
-
 NETWORKS = {"paper": gs.Network.paper, "one way, R and C unlike": gs.Network.paper_one_way}
 
 
