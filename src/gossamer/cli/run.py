@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gossamer.cli.ending import Ended, judged, ran, show, told
+from gossamer.cli.logs import EVENTS, failures_said, loggers_of
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
 from gossamer.cli.repeat import repeated, show_spread, write_all
@@ -23,6 +24,7 @@ from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
 from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentence
 from gossamer.files import replace_file
+from gossamer.loggers.base import Logger
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
 from gossamer.run_record import NotResumedError, Record, write_json
@@ -61,6 +63,12 @@ def run(
     also_without_noise: bool = typer.Option(
         False, "--also-without-noise", help="Run once more without noise, and show that accuracy beside."
     ),
+    log: list[str] = typer.Option(
+        [],
+        metavar="NAME[:PLACE]",
+        help="Log to tensorboard[:FOLDER], mlflow[:URI], trackio[:PROJECT] or wandb[:PROJECT] as well; may be given "
+        "several times. Every run's folder has the same numbers in events.jsonl.",
+    ),
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
@@ -82,7 +90,7 @@ def run(
             raise GossamerError(
                 f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
             )
-        _repeat(spec, repeat, json_file, out, also_without_noise)
+        _repeat(spec, repeat, json_file, out, also_without_noise, log)
         return
     before = None
     if resume is not None:
@@ -93,7 +101,7 @@ def run(
     _check_places(spec, json_file, plot, out)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
     with _removed_if_empty(made):
-        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before)
+        ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before)
     if json_file is not None:
         replace_file(json_file, write_json(told(ended)).encode())
         written.append(json_file)
@@ -106,14 +114,14 @@ def run(
     _say_stopped(console, ended.record, folder)
 
 
-def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool) -> None:
+def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool, log: Sequence[str]) -> None:
     """The same run with other seeds, each in a folder of its own."""
     _check_new(out)
     _check_places(spec, json_file, None, out)
     made = None if out or json_file else fresh_folder("gossamer-run")
 
     def once(one: Spec, folder: Path | None) -> tuple[Ended, Path | None]:
-        ended, _, kept = _once(one, folder, also)
+        ended, _, kept = _once(one, folder, also, log)
         return ended, kept
 
     with _removed_if_empty(made):
@@ -130,6 +138,7 @@ def _once(
     spec: Spec,
     folder: Path | None,
     also: bool,
+    log: Sequence[str],
     plot: Path | None = None,
     resume: Path | None = None,
     before: Record | None = None,
@@ -138,11 +147,12 @@ def _once(
     parts = build(spec)
     if also and parts.mechanism is None and parts.algorithm.noise is None:
         raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
+    loggers = loggers_of(log, folder, parts.mechanism is not None)
     try:
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
         keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
-        record = _run(parts, before, keep)
+        record = _run(parts, before, keep, loggers)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
@@ -206,9 +216,11 @@ def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Pa
         check_picture(plot)
 
 
-def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | None) -> Record:
+def _run(
+    parts: Parts, before: Record | None, keep: Callable[[Record], None] | None, loggers: Sequence[Logger]
+) -> Record:
     # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
-    with watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
+    with failures_said(), watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
         gradient: Any = parts.spec.algorithm.gradient
         return simulate(
             parts.algorithm,
@@ -223,6 +235,7 @@ def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | N
             callback=callback,
             resume=before,
             progressive=dataset_of(parts.spec) is None and isinstance(parts.model, LinearModel),
+            loggers=loggers,
         )
 
 
@@ -314,6 +327,7 @@ def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: P
     if folder is not None and picture is not None:
         replace_file(folder / "settings.json", write_settings(spec))
         written += [*record.save(folder / "record"), folder / "settings.json"]
+        written += [folder / EVENTS] if (folder / EVENTS).exists() else []
         save_picture(picture, folder / "run.png")
         written.append(folder / "run.png")
         (folder / USED).unlink(missing_ok=True)
