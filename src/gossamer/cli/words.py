@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from gossamer.errors import Argument
+from gossamer.errors import Argument, near
 
 OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
@@ -45,6 +45,13 @@ def in_option(kind: Any, low: float | None, high: float | None) -> str:
     limits = f" from {low:g} to {high:g}" if low is not None and high is not None else ""
     limits = limits or (f" ≥ {low:g}" if low is not None else f" ≤ {high:g}" if high is not None else "")
     return f"expected a {'whole ' if kind is int else ''}number{limits}"
+
+
+def near_option(typed: str, known: Iterable[str]) -> str:
+    """'perhaps --epsilon is meant': the shortest that starts so, or else the nearest; "" where none is near."""
+    options = [flag for flag in known if flag.startswith("--")]
+    longer = sorted((flag for flag in options if flag.startswith(typed) and len(typed) > len("--")), key=len)
+    return f"perhaps {longer[0]} is meant" if longer else near(typed, options)
 
 
 def as_typed(flags: Sequence[str], words: Sequence[str]) -> str:
