@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from gossamer.cli import interrupt
-from gossamer.cli.words import as_typed, in_command, in_option, near_option
+from gossamer.cli.words import as_typed, in_command, in_option, near_option, with_place
 from gossamer.errors import GossamerError, near
 from gossamer.version import __version__
 
@@ -57,7 +57,9 @@ def imported_command(name: str) -> Any:
     made = typer.main.get_group(alone).commands[name]
     for one in (made, *getattr(made, "commands", {}).values()):
         # Whoever names a command and not what it is about wants to know what that may be.
-        one.no_args_is_help = one.no_args_is_help or any(p.required and not p.opts[0].startswith("-") for p in one.params)
+        one.no_args_is_help = one.no_args_is_help or any(
+            p.required and not p.opts[0].startswith("-") for p in one.params
+        )
     return made
 
 
@@ -91,7 +93,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks ε still gets its table
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(with_place(sys.argv[1:]), standalone_mode=False))
     except (KeyboardInterrupt, typer.Abort):
         _stop()
     except BrokenPipeError:  # the reader of our output has left, as `head` does

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from json import loads as read_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +16,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from gossamer.cli.ending import Ended, judged, ran, show, told
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.logs import EVENTS, failures_said, loggers_of
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
-from gossamer.cli.repeat import repeated, show_spread, write_all
+from gossamer.cli.repeat import repeated, show_spread
 from gossamer.cli.watch import undisturbed, watched
-from gossamer.cli.words import in_command
+from gossamer.cli.words import STDOUT, in_command
 from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentence
 from gossamer.files import replace_file
 from gossamer.loggers.base import Logger
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
-from gossamer.run_record import NotResumedError, Record, write_json
+from gossamer.run_record import NotResumedError, Record
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
 from gossamer.simulate import simulate
@@ -49,7 +50,7 @@ def run(
     dump_config: bool = typer.Option(
         False, "--dump-config", help="Print the description of this run as a TOML file, and run nothing."
     ),
-    json_file: Path | None = typer.Option(None, "--json", help="Write final and per-evaluation numbers to this file."),
+    json: str | None = json_option("final and per-evaluation numbers"),
     plot: Path | None = typer.Option(None, help="Draw the run into this .png, .svg or .pdf file."),
     out: Path | None = typer.Option(
         None,
@@ -90,7 +91,7 @@ def run(
             raise GossamerError(
                 f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
             )
-        _repeat(spec, repeat, json_file, out, also_without_noise, log)
+        _repeat(spec, repeat, json, out, also_without_noise, log)
         return
     before = None
     if resume is not None:
@@ -98,15 +99,14 @@ def run(
         out = resume
     else:
         _check_new(out)
-    _check_places(spec, json_file, plot, out)
-    made = None if out or json_file or plot else fresh_folder("gossamer-run")
+    _check_places(spec, json, plot, out)
+    made = None if out or json or plot else fresh_folder("gossamer-run")
     with _removed_if_empty(made):
         ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before)
-    if json_file is not None:
-        replace_file(json_file, write_json(told(ended)).encode())
-        written.append(json_file)
-    console = Console()
-    show(console, ended)
+    put_json(json, told(ended))
+    written += _named(json)
+    show(console_beside(json), ended)
+    console = Console(stderr=json == STDOUT)
     _say_files(console, written)
     if folder is not None and ended.record.finished and spec.data.csv is not None:
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
@@ -114,11 +114,11 @@ def run(
     _say_stopped(console, ended.record, folder)
 
 
-def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool, log: Sequence[str]) -> None:
+def _repeat(spec: Spec, times: int, json: str | None, out: Path | None, also: bool, log: Sequence[str]) -> None:
     """The same run with other seeds, each in a folder of its own."""
     _check_new(out)
-    _check_places(spec, json_file, None, out)
-    made = None if out or json_file else fresh_folder("gossamer-run")
+    _check_places(spec, json, None, out)
+    made = None if out or json else fresh_folder("gossamer-run")
 
     def once(one: Spec, folder: Path | None) -> tuple[Ended, Path | None]:
         ended, _, kept = _once(one, folder, also, log)
@@ -126,11 +126,10 @@ def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, al
 
     with _removed_if_empty(made):
         runs, folders = repeated(spec, times, out or made, once)
-    if json_file is not None:
-        write_all(json_file, [told(run) for run in runs])
-    console = Console()
-    show_spread(console, runs)
-    _say_files(console, [*folders, *([] if json_file is None else [json_file])])
+    put_json(json, [told(run) for run in runs])
+    show_spread(console_beside(json), runs)
+    console = Console(stderr=json == STDOUT)
+    _say_files(console, [*folders, *_named(json)])
     _say_stopped(console, runs[-1].record, folders[-1] if folders else None)
 
 
@@ -193,8 +192,15 @@ def _check_new(out: Path | None) -> None:
         )
 
 
+def _named(json: str | None) -> list[Path]:
+    """The file of numbers, where one was asked for."""
+    path = json_file(json)
+    return [] if path is None else [path]
+
+
 def _say_files(console: Console, written: list[Path]) -> None:
-    console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
+    if written:
+        console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
 
 
 def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
@@ -204,14 +210,13 @@ def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
         raise typer.Exit(130)
 
 
-def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Path | None) -> None:
+def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | None) -> None:
     """Refuse places that cannot be written, or that are read from, before any work."""
     read = (spec.data.csv, spec.data.test, spec.network.graph)
     csv, test, graph = (Path(name) if name else None for name in read)
-    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file, plot=plot)
-    for place in (json_file, out / "record.npz" if out else None):
-        if place is not None:
-            check_place(place)
+    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file(json), plot=plot)
+    if out is not None:
+        check_place(out / "record.npz")
     if plot is not None:
         check_picture(plot)
 
@@ -290,7 +295,7 @@ def _use(folder: Path, record: Record) -> None:
     try:
         (folder / "record.npz").replace(folder / USED)
         with np.load(folder / USED, allow_pickle=False) as stored:
-            mine = json.loads(stored["summary"].tobytes()).get("seal", "") == record.seal
+            mine = read_json(stored["summary"].tobytes()).get("seal", "") == record.seal
     except FileNotFoundError:
         raise GossamerError(
             f"--resume {folder}: its record is gone, as if another command had just resumed it: let that one end."

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from gossamer.errors import Argument, near
 
+JSON, STDOUT = "--json", "-"
 OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
 PYTHON_ONLY = frozenset(  # what the command has no option for
@@ -52,6 +53,16 @@ def near_option(typed: str, known: Iterable[str]) -> str:
     options = [flag for flag in known if flag.startswith("--")]
     longer = sorted((flag for flag in options if flag.startswith(typed) and len(typed) > len("--")), key=len)
     return f"perhaps {longer[0]} is meant" if longer else near(typed, options)
+
+
+def with_place(words: Sequence[str]) -> list[str]:
+    """A command line in which `--json` alone is `--json -`; the parser knows no option with or without a value."""
+    told = list[str]()
+    for word, after in zip(words, [*words[1:], None], strict=False):  # of no words, none
+        told.append(word)
+        if word == JSON and (after is None or (after.startswith("-") and after != STDOUT)):
+            told.append(STDOUT)
+    return told
 
 
 def as_typed(flags: Sequence[str], words: Sequence[str]) -> str:
