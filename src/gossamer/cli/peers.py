@@ -17,6 +17,7 @@ from gossamer.cli.json_output import console_beside, json_file, json_option, put
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
 from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.words import lasting
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -164,7 +165,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)
         spent, budget = (one.get("epsilon") or [None])[0], one.get("budget")
         waits = ", ".join(map(str, one.get("waits_for") or []))
-        since = f" ({one['waits']:.0f} s)" if waits and "waits" in one else ""
+        since = f" ({lasting(one['waits'])})" if waits and "waits" in one else ""
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
@@ -193,4 +194,4 @@ def _state(one: dict[str, Any]) -> str:
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
     state = "settings differ" if one.get("differs") and one["state"] == "waiting" else str(one["state"])
-    return f"{state}, silent for {quiet:.0f} s" if silent else state
+    return f"{state}, silent for {lasting(quiet)}" if silent else state
