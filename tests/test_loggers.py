@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -345,3 +346,12 @@ def test_of_a_private_run_it_is_said_which_numbers_are_not_noised(gossamer, monk
     code, _, err = gossamer("run", "mushrooms", "--steps", 20, "--epsilon", 3, "--log", "wandb")
     assert code == 0
     assert "errors and accuracies of this private run are not noised, and go to wandb as they are" in err
+
+
+def test_the_logger_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "command.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(code, "docs/command.md", "exec"), {})
+    assert "from round 0" in capsys.readouterr().out
+    assert [line["t"] for line in lines("events.jsonl")] == [0, 0, 10, 20, 20]
