@@ -276,10 +276,9 @@ read = client.get_metric_history(run.info.run_id, "accuracy")
 assert [(one.step, one.value) for one in read] == list(zip(record.history.t, record.history.accuracy)), read
 """,
     "trackio": """
-import trackio
-read = trackio.Api().runs({place!r})
-(run,) = list(read)
-assert run.name == "first", run
+from trackio.sqlite_storage import SQLiteStorage
+read = SQLiteStorage.get_logs({place!r}, "first")
+assert [(one["step"], one["accuracy"]) for one in read] == list(zip(record.history.t, record.history.accuracy)), read
 """,
     "wandb": """
 from pathlib import Path
