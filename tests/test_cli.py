@@ -27,7 +27,7 @@ def test_a_run_shows_a_table_and_names_its_files(gossamer, tmp_path):
     assert "Assumption 4 asks for max ς < v" in out.replace("\n", " ")
     named = out.split("Files: ")[1].strip().split(", ")
     assert sorted(named) == sorted(
-        f"gossamer-run/{f}" for f in ("record.npz", "record.json", "settings.json", "run.png")
+        f"gossamer-run/{f}" for f in ("record.npz", "record.json", "settings.json", "run.png", "events.jsonl")
     )
     assert all((tmp_path / file).stat().st_size > 100 for file in named)
     code, out, _ = gossamer("run", "mushrooms", "--steps", 5)

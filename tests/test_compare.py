@@ -194,7 +194,9 @@ def test_the_quick_comparison_writes_all_that_it_promises(gossamer, tmp_path):
     for picture in ("fig2a.png", "fig2b.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert gossamer(*words_)[0] == 0
+    code, out, _ = gossamer(*words_, "--json")
+    assert code == 0
+    assert json.loads(out)["entries"] == found["entries"], "and nothing else was printed"
     assert kept == {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}, "nothing was run again"
 
 

@@ -278,8 +278,9 @@ def test_noise_that_cancels_from_init_to_collect(tmp_path, gossamer, up):
     assert code == 0, out
     assert "ε holds against anybody who sees all messages, together with up to one other learner." in out
     assert "if all others collude" in out
-    code, out, err = gossamer("peers", "collect", "demo", "--out", "all")
+    code, out, err = gossamer("peers", "collect", "demo", "--out", "all", "--json", "told.json")
     assert code == 0, err
+    assert (tmp_path / "told.json").read_text() == (tmp_path / "all.json").read_text()
     assert re.search(r"ε spent \S+ \(\S+ if all others collude\), against anybody who", out)
     record = gs.Record.load(tmp_path / "all")
     assert (record.epsilon.spent < record.epsilon.all_collude).all()

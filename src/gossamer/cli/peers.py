@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
 from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.words import lasting
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -100,23 +101,23 @@ def up(
 @peers.command("status")
 def status(
     folder: Path = typer.Argument(help="A run's folder, or one party's."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON, for programs."),
+    json: str | None = json_option("what the learners say, a list,"),
 ) -> None:
     """Where the learners are, as each last wrote to its own status file."""
     needs_extra()
     from gossamer.peers.status import read_statuses
 
+    json_file(json)
     statuses = read_statuses(folder)
-    if as_json:
-        typer.echo(json.dumps(statuses))
-    else:
-        Console().print(view_of(statuses))
+    console_beside(json).print(view_of(statuses))
+    put_json(json, statuses)
 
 
 @peers.command("collect")
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
+    json: str | None = json_option("the run record's numbers"),
 ) -> None:
     """Put the learners' final models together into one run record.
 
@@ -126,9 +127,11 @@ def collect(
     needs_extra()
     from gossamer.peers.outcome import collect_outcomes
 
+    json_file(json)
     record = collect_outcomes(folder)
-    files, console = record.save(out), Console()
-    _say(record.notes)
+    files, console = record.save(out), console_beside(json)
+    put_json(json, record.summary())
+    _say(record.notes, console)
     if record.epsilon is not None:
         spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")
         whom = record.config.get("against")
@@ -137,9 +140,9 @@ def collect(
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
-def _say(sentences: Iterable[str]) -> None:
+def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
-        Console().print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        (console or Console()).print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
@@ -162,7 +165,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)
         spent, budget = (one.get("epsilon") or [None])[0], one.get("budget")
         waits = ", ".join(map(str, one.get("waits_for") or []))
-        since = f" ({one['waits']:.0f} s)" if waits and "waits" in one else ""
+        since = f" ({lasting(one['waits'])})" if waits and "waits" in one else ""
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
@@ -191,4 +194,4 @@ def _state(one: dict[str, Any]) -> str:
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
     state = "settings differ" if one.get("differs") and one["state"] == "waiting" else str(one["state"])
-    return f"{state}, silent for {quiet:.0f} s" if silent else state
+    return f"{state}, silent for {lasting(quiet)}" if silent else state

@@ -46,12 +46,15 @@ class Page:
             lines += ["What was found:", "", *(f"- {sentence}" for sentence in self.findings), ""]
         return "\n".join(lines)
 
+    def results(self, command: str) -> dict[str, Any]:
+        """All numbers, as plain JSON values."""
+        return dict(plain({"version": __version__, "command": command, **self.numbers}))
+
     def write(self, folder: Path, command: str) -> None:
         """results.json, README.md and the pictures, each whole or not at all."""
         from gossamer.report import save_picture
 
-        numbers = {"version": __version__, "command": command, **self.numbers}
-        replace_file(folder / "results.json", (json.dumps(plain(numbers)) + "\n").encode())
+        replace_file(folder / "results.json", (json.dumps(self.results(command)) + "\n").encode())
         replace_file(folder / "README.md", self.markdown(command).encode())
         for file, (_, figure) in self.figures.items():
             save_picture(figure, folder / file)

@@ -247,6 +247,14 @@ class PrivateBoundary:
             self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
         return self._scaled[1]
 
+    def spent(self) -> dict[str, list[float]]:
+        """Each learner's ε so far, and with pair secrets if all others collude; quick, as "for ever" is not."""
+        delta = self.mechanism.delta
+        spent = {"epsilon": [ledger.get_epsilon(delta) for ledger in self.ledgers]}
+        if self._pairs is None:
+            return spent
+        return spent | {"epsilon_if_all_collude": [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers]}
+
     def budget(self) -> Budgets:
         """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta

@@ -57,6 +57,9 @@ class Unproved:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         pass
 
+    def spent(self) -> dict[str, list[float]]:
+        return {}
+
     def budget(self) -> None:
         return None
 
