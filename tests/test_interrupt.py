@@ -89,7 +89,7 @@ def interrupted(words, seconds, folder):
 @pytest.mark.parametrize(
     ("words", "moments"),
     [
-        (RUN, 4),
+        (RUN, 3),
         (CSV, 3),
         (["budget", "--epsilon", "3"], 2),
         (["peers", "init", "made", "--learners", "3"], 2),
