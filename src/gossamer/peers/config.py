@@ -272,8 +272,8 @@ class Plan:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
         delta = plan.delta if law_named(plan.law).needs_delta else 0.0
-        table, given = ("privacy", plan) if agreed is None else ("secrets", agreed)
-        with _in_words_of(table):
+        given: PrivacyPlan | SecretsPlan = plan if agreed is None else agreed
+        with _in_words_of("privacy" if agreed is None else "secrets"):
             releases = None if given.releases is None else release_schedule(given.releases)
             return MECHANISMS[plan.law].for_budget(
                 plan.epsilon, delta, horizon=horizon, where=plan.where,
