@@ -89,16 +89,16 @@ def test_a_users_own_csv(gossamer, own_csv):
 
 
 def test_a_stopped_run_resumes_from_its_folder(gossamer):
-    gossamer("run", "mushrooms", "--steps", 250, "--out", "part")
-    code, _, _ = gossamer("run", "--resume", "part", "--steps", 400)
+    gossamer("run", "mushrooms", "--steps", 50, "--out", "part")
+    code, _, _ = gossamer("run", "--resume", "part", "--steps", 80)
     assert code == 0
-    gossamer("run", "mushrooms", "--steps", 400, "--out", "whole")
+    gossamer("run", "mushrooms", "--steps", 80, "--out", "whole")
     np.testing.assert_array_equal(gs.Record.load("part/record").theta, gs.Record.load("whole/record").theta)
     code, _, err = gossamer("run", "--resume", "part")
     assert code == 2
-    assert "its 400 rounds are done" in err
+    assert "its 80 rounds are done" in err
     for words in (["--seed", 3], ["--noise", "0"], ["--out", "elsewhere"], ["--graph", "ring"]):
-        code, _, err = gossamer("run", "--resume", "part", "--steps", 500, *words)
+        code, _, err = gossamer("run", "--resume", "part", "--steps", 100, *words)
         assert code == 2
         assert f"leave {words[0]} out" in err
 
