@@ -107,8 +107,8 @@ def simulate(
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
         found = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
+        notes.append(f"Steps by rule: λ_t = {found:.3g}{_falling(algorithm.falls)}.")
         algorithm = algorithm.with_step(found)
-        notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
@@ -256,6 +256,11 @@ def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume
     if not isinstance(model, LinearModel):
         raise BadValue("progressive", asked, "records are predicted before they are learned from by linear models only")
     return Progressive(model, stream.table, start)
+
+
+def _falling(exponent: float) -> str:
+    """How steps go on from the first, in words."""
+    return f" (t+1)^−{exponent:g}" if exponent else " in every round"
 
 
 def _noise(
