@@ -52,8 +52,9 @@ class Feed:
             self._seq += 1
             told = {"seq": self._seq, "id": self._id(self._seq), **delta}
             self._ended = bool(delta.get("ended"))
-            if delta.get("view") is not None:
-                self._view = dict(delta["view"])
+            if delta.get("view") is not None:  # instead of what there was; how far the run is goes on
+                live = (self._view.get("live") or {}) | (delta["view"].get("live") or {})
+                self._view = told["view"] = {**delta["view"], "live": live}
             add_to_view(self._view, told)
             self._log.append(Event(self._id(self._seq), "delta", _json(told), self._ended))
 
@@ -93,14 +94,18 @@ def add_to_view(view: dict[str, Any], delta: Delta) -> None:
             if more is not None:
                 chart["t"].extend(more["t"])
                 for series in chart["series"]:
-                    series["y"].extend(more["series"][series["name"]])
+                    for part, suffix in (("y", ""), ("low", " low"), ("high", " high")):
+                        if part in series:
+                            series[part].extend(more["series"][series["name"] + suffix])
         spent, more = view.get("epsilon"), delta.get("epsilon")
         if spent is not None and more is not None:
             spent["t"].extend(more["t"])
             for learner, y in zip(spent["learners"], more["learners"], strict=True):
                 learner["y"].extend(y)
+    if "facts" in delta:
+        view["facts"] = delta["facts"]
     live = dict(view.get("live") or {})
-    live |= {name: delta[name] for name in ("seq", "id", "t", "seconds", "spent", "said", "ended") if name in delta}
+    live |= {name: delta[name] for name in ("seq", "id", "t", "seconds", "said", "ended") if name in delta}
     if "learners" in delta:
         before = live.get("learners") or [{} for _ in delta["learners"]]
         live["learners"] = [old | new for old, new in zip(before, delta["learners"], strict=True)]
