@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from gossamer.predictions.fitted import Coefficients, FittedModel
+    from gossamer.report.view import View
 
 FORMAT = 1
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
@@ -271,6 +272,20 @@ class Record:
         if path is not None:
             figure.savefig(path)
         return figure
+
+    def view(self, **told: Any) -> View:
+        """All that a page shows of the run, as plain JSON values; `told` is what gossamer.report.run.run_view takes."""
+        from gossamer.report.run import run_view
+
+        return run_view(plain(self.summary()), **{"title": self.title, **told})
+
+    def report(self, path: str | Path, **told: Any) -> Path:
+        """Write the run as one self-contained HTML page, to open in a browser; `told` as for view()."""
+        from gossamer.report.html import page
+
+        file = Path(path)
+        replace_file(file, page(self.view(**told)).encode())
+        return file
 
     def fitted(self, learner: str | int | None = None) -> FittedModel:
         """The model that was learned: the mean of all learners' θ, or one learner's, by name or number.

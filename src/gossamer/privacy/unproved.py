@@ -57,6 +57,9 @@ class Unproved:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         pass
 
+    def course(self) -> None:
+        """Nothing is booked."""
+
     def budget(self) -> None:
         return None
 

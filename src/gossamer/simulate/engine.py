@@ -206,6 +206,7 @@ def simulate(
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
         about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
+        about |= {"graph": network.drawing(), "course": boundary.course()}
         about |= {} if found is None else {"first_step": found}
         claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
         made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
