@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli import live
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
 from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
@@ -86,6 +87,9 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Start all learners of a folder on this machine, each in its own process, and watch them; ctrl-C stops them.
 
@@ -94,7 +98,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
 
 
 @peers.command("status")

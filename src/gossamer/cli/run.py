@@ -15,9 +15,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli import live
 from gossamer.cli.ending import Ended, judged, ran, show, told
 from gossamer.cli.options import takes
-from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
+from gossamer.cli.output import check_apart, check_picture, check_place, command_for, fresh_folder
 from gossamer.cli.repeat import repeated, show_spread, write_all
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
@@ -25,11 +26,13 @@ from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentenc
 from gossamer.files import replace_file
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
+from gossamer.report.live import starting_view
 from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
 from gossamer.simulate import simulate
 from gossamer.simulate.evidence import run_without_noise
+from gossamer.simulate.following import Follower
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
@@ -37,6 +40,8 @@ from gossamer.spec.rules import dataset_of, delta_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gossamer.report.view import View
 
 USED = "record.npz.resumed"
 
@@ -61,6 +66,9 @@ def run(
     also_without_noise: bool = typer.Option(
         False, "--also-without-noise", help="Run once more without noise, and show that accuracy beside."
     ),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
@@ -72,13 +80,15 @@ def run(
     gossamer run mnist --device cuda --bf16                     the paper's second experiment
     gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
     gossamer run --resume gossamer-run                          go on after ctrl-C
+    gossamer run mushrooms --steps 20000 --live                 watch it in a browser
     """
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
+    asked = live.wanted(live_page, live_at, live_stay)
     if repeat > 1:
-        if resume is not None or plot is not None:
-            option = "--resume" if resume is not None else "--plot"
+        if resume is not None or plot is not None or asked is not None:
+            option = "--resume" if resume is not None else "--plot" if plot is not None else "--live"
             raise GossamerError(
                 f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
             )
@@ -92,18 +102,27 @@ def run(
         _check_new(out)
     _check_places(spec, json_file, plot, out)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
-    with _removed_if_empty(made):
-        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before)
-    if json_file is not None:
-        replace_file(json_file, write_json(told(ended)).encode())
-        written.append(json_file)
-    console = Console()
-    show(console, ended)
-    _say_files(console, written)
+    console, told_page = Console(), {"command": command_for("run", spec), "config": write_toml(spec)}
+    follower = Follower(**told_page)
+    with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take) as page:
+        follow = None if asked is None else follower
+        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before, follow)
+        if json_file is not None:
+            replace_file(json_file, write_json(told(ended)).encode())
+            written.append(json_file)
+        show(console, ended)
+        _say_files(console, written)
+        page.end(ended.record.view(**told_page))
     if folder is not None and ended.record.finished and spec.data.csv is not None:
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
         console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
     _say_stopped(console, ended.record, folder)
+
+
+def _starting(spec: Spec) -> View:
+    """What a live page shows until the first round is done."""
+    data = spec.data.dataset or Path(spec.data.csv or "").name
+    return starting_view("run", f"{data}: {spec.algorithm.algorithm}", "preparing", command_for("run", spec))
 
 
 def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool) -> None:
@@ -133,6 +152,7 @@ def _once(
     plot: Path | None = None,
     resume: Path | None = None,
     before: Record | None = None,
+    follow: Follower | None = None,
 ) -> tuple[Ended, list[Path], Path | None]:
     """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
     parts = build(spec)
@@ -142,7 +162,7 @@ def _once(
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
         keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
-        record = _run(parts, before, keep)
+        record = _run(parts, before, keep, follow)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
@@ -206,9 +226,9 @@ def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Pa
         check_picture(plot)
 
 
-def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | None) -> Record:
+def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | None, follow: Follower | None) -> Record:
     # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
-    with watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
+    with watched(parts.model.score, None if parts.mechanism is not None else keep, follow) as callback:
         gradient: Any = parts.spec.algorithm.gradient
         return simulate(
             parts.algorithm,

@@ -26,7 +26,7 @@ Pids = Callable[[], Mapping[str, int]]  # the processes that run, by the names o
 UNKNOWN: Standing = {"state": "unknown", "t": None, "said": ""}
 
 
-class Fleet:
+class Following:
     """Follows all learners of a run's folder, or the one of a party's folder."""
 
     def __init__(self, folder: Path, pids: Pids | None = None, own_errors: bool = True, command: str = "") -> None:
@@ -41,8 +41,7 @@ class Fleet:
         self._t = -1  # the round that all have reached
         self._rounds: dict[int, int] = {}
         self._standings: list[Standing] = []
-        edges = self._plan.network.drawing() or {"edges": []}
-        self._edges: list[tuple[int, int]] = list(edges["edges"])
+        self._drawing = self._plan.network.drawing()
 
     @property
     def _plan(self) -> Plan:
@@ -57,7 +56,8 @@ class Fleet:
             "peers", f"{run.method}, {who}", f"{who} as processes, {run.steps:,} rounds", self._command,
             t=0, steps=run.steps, seconds=0.0, said="", learners=learners,
         )  # fmt: skip
-        view["network"] = network_view(self._plan.network.drawing() or {}, [str(i) for i in range(run.learners)])
+        if self._drawing is not None:
+            view["network"] = network_view(self._drawing)
         return view
 
     def take(self) -> Delta | None:
@@ -92,7 +92,7 @@ class Fleet:
         rounds = {i: int(one["round"]) for i, one in zip(self._learners, statuses, strict=True) if "round" in one}
         moved = {i for i, t in rounds.items() if t > self._rounds.get(i, t)}
         self._rounds |= rounds
-        return [k for k, (_, to) in enumerate(self._edges) if to in moved]
+        return [k for k, (_, to) in enumerate(self._drawing["edges"] if self._drawing else ()) if to in moved]
 
     def _whole(self, statuses: Sequence[Status]) -> View:
         """The view, now that all have said what they claim."""

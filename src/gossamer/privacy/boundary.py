@@ -257,10 +257,15 @@ class PrivateBoundary:
             return budgets(spent, for_ever)
         return budgets(spent, for_ever, [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers])
 
-    def course(self) -> dict[str, Any]:
-        """ε of every learner over the rounds so far, with its budget: what a record's report draws."""
+    def course(self, ahead: int | None = None) -> dict[str, Any]:
+        """ε of every learner over the rounds so far, with its budget: what a record's report draws.
+
+        Or over so many rounds, as they are planned: a learner sends nothing new once its budget is spent.
+        """
         delta, done = self.mechanism.delta, [ledger.rounds for ledger in self.ledgers]
-        rounds = rounds_shown(max(done), len(done))
+        if ahead is not None:
+            done = [min(ahead, int(stop)) for stop in self.stops]
+        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done))
         spent = course([ledger.terms for ledger in self.ledgers], rounds, delta, stops=done)
         budget = [ledger.budget for ledger in self.ledgers]
         return {"t": rounds.tolist(), "epsilon": spent, "budget": budget, "delta": delta}

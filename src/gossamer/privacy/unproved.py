@@ -57,7 +57,7 @@ class Unproved:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         pass
 
-    def course(self) -> None:
+    def course(self, ahead: int | None = None) -> None:
         """Nothing is booked."""
 
     def budget(self) -> None:

@@ -105,7 +105,7 @@ def add_to_view(view: dict[str, Any], delta: Delta) -> None:
     if "facts" in delta:
         view["facts"] = delta["facts"]
     live = dict(view.get("live") or {})
-    live |= {name: delta[name] for name in ("seq", "id", "t", "seconds", "said", "ended") if name in delta}
+    live |= {name: delta[name] for name in ("seq", "id", "t", "seconds", "said", "failed", "ended") if name in delta}
     if "learners" in delta:
         before = live.get("learners") or [{} for _ in delta["learners"]]
         live["learners"] = [old | new for old, new in zip(before, delta["learners"], strict=True)]

@@ -26,8 +26,10 @@ def points_after(t: Sequence[int], known: int, now: int) -> slice:
     return slice(bisect.bisect_right(t, known), bisect.bisect_right(t, now))
 
 
-def more_points(charts: Sequence[Mapping[str, Any]], history: Mapping[str, Sequence[Any]], about: Any) -> dict[str, Any]:
-    """What new rows of a history add to the charts, as a delta has it; the two edges of a band by names of their own."""
+def more_points(
+    charts: Sequence[Mapping[str, Any]], history: Mapping[str, Sequence[Any]], about: Any
+) -> dict[str, Any]:
+    """What new rows of a history add to the charts, as a delta has it; edges of a band have names of their own."""
     curves = curves_of(history, about)
     added: dict[str, Any] = {}
     for chart in charts:
@@ -38,6 +40,6 @@ def more_points(charts: Sequence[Mapping[str, Any]], history: Mapping[str, Seque
             series[one["name"]] = new["y"]
             for edge in ("high", "low"):
                 if edge in one:
-                    series[f"{one['name']} {edge}"] = new[edge]  # type: ignore[literal-required]
+                    series[f"{one['name']} {edge}"] = new[edge]
         added[chart["id"]] = {"t": list(history["t"]), "series": series}
     return added

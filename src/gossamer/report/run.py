@@ -148,10 +148,10 @@ def _facts(summary: Summary, delta: float) -> list[Fact]:
         if base is not None:
             records = f"{base['records']:,} records"
             which += f", on {records} nobody learned from" if base["tested"] else f", on the {records} learned from"
-        facts.append({"name": score.capitalize(), "value": _short(last["accuracy"]), "beside": which})
+        facts.append({"name": score.capitalize(), "value": short_share(last["accuracy"]), "beside": which})
     for name, words in baseline_words(score).items() if base is not None else ():
         if base.get(name) is not None:
-            facts.append({"name": _capital(words), "value": _short(base[name]), "beside": BESIDE[name]})
+            facts.append({"name": _capital(words), "value": short_share(base[name]), "beside": BESIDE[name]})
     facts.append(_cost(summary, delta))
     return facts
 
@@ -178,7 +178,8 @@ def _epsilon_text(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "∞"
 
 
-def _short(share: float) -> str:
+def short_share(share: float) -> str:
+    """An accuracy, or an R², which may be anything below 1."""
     return f"{share:.3f}" if abs(share) < 100 else f"{share:.1e}"
 
 
@@ -191,38 +192,46 @@ def charts_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     base = about.get("baselines") or {}
     words = baseline_words(score)
     lines: list[Line] = [{"name": words[name], "y": base[name]} for name in words if base.get(name) is not None]
-    names = names_of(about, len(history["learners_accuracy"][0]) if history.get("learners_accuracy") else 0)
-    tested = "train_accuracy" in history
-    quality = _named(history, {"accuracy": "mean over the learners" if not tested else "on test records, mean"})
-    each = history.get("learners_accuracy") or ()
-    many = len(names) > FEW_LEARNERS
-    if many and quality:
-        quality[0]["low"], quality[0]["high"] = _band(each)
-    quality += _named(history, {"train_accuracy": "on training records", "progressive": "before each was learned from"})
-    for one in quality[1:]:
-        one["dashed"] = True
-    reading = _reading(about)
+    curves = {
+        place: [one for one in series if any(value is not None for value in one["y"])]
+        for place, series in curves_of(history, about).items()
+    }
     charts: list[Chart] = [
         {"id": "accuracy", "title": score.capitalize(), "unit": "", "log": False, "t": t, "lines": lines,
-         "series": [*quality, *([] if many else _learners(each, names))]},
+         "series": curves["accuracy"]},
         {"id": "errors", "title": "Errors", "unit": "mean over the learners", "log": True, "t": t, "lines": [],
-         "series": _named(history, ERRORS)},
+         "series": curves["errors"]},
     ]  # fmt: skip
-    if many:
+    if any("low" in one for one in curves["accuracy"]):
         charts[0]["band"] = "The band holds nine in ten learners."
+    reading = _reading(about)
     for chart in charts if reading else ():
         chart["shaded"] = (0, reading)
         chart["shaded_is"] = "only reading"
     return [chart for chart in charts if chart["series"] and len(t) > 1]
 
 
+def curves_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> dict[str, list[Series]]:
+    """The curves of every chart over the rows of a history, also of what was not measured in them."""
+    each = history.get("learners_accuracy") or ()
+    names = names_of(about, len(each[0]) if each else 0)
+    tested, many = "train_accuracy" in history, len(names) > FEW_LEARNERS and len(each) > 0
+    quality = _named(history, {"accuracy": "mean over the learners" if not tested else "on test records, mean"})
+    if many and quality:
+        quality[0]["low"], quality[0]["high"] = _band(each)
+    quality += _named(history, {"train_accuracy": "on training records", "progressive": "before each was learned from"})
+    for one in quality[1:]:
+        one["dashed"] = True
+    return {"accuracy": [*quality, *([] if many else _learners(each, names))], "errors": _named(history, ERRORS)}
+
+
 def _named(history: Mapping[str, Sequence[Any]], names: Mapping[str, str]) -> list[Series]:
-    """The curves of these quantities, where they were measured."""
-    found: list[Series] = []
-    for name, words in names.items():
-        if any(value is not None for value in history.get(name) or ()):
-            found.append({"name": words, "y": [rounded(v) for v in history[name]], "group": "mean"})
-    return found
+    """The curves of these quantities, where a history has them."""
+    return [
+        {"name": words, "y": [rounded(v) for v in history[name]], "group": "mean"}
+        for name, words in names.items()
+        if name in history
+    ]
 
 
 def _learners(rows: Sequence[Sequence[float | None]], names: Sequence[str]) -> list[Series]:

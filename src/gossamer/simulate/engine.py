@@ -55,6 +55,7 @@ class Progress(NamedTuple):
     steps: int  # rounds asked for
     last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
     record: Callable[[], Record]  # makes the record of this moment, to be saved and resumed from
+    course: Callable[[], Mapping[str, Any] | None]  # ε over all rounds asked for, as planned; None without a budget
 
 
 def simulate(
@@ -214,6 +215,7 @@ def simulate(
             behind.add(made.seal)
         return made
 
+    planned = partial(boundary.course, steps)
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
         for t in range(start + 1, steps + 1):
             _GONE_ON.update(behind)  # what follows these records is drawn now, and must not be drawn again
@@ -229,7 +231,7 @@ def simulate(
                 state = one_round(rounds, mix, state, records, t - 1)
             if t % every == 0 or t == steps:
                 history.append(row(t, look()))
-            if callback is not None and callback(Progress(t, steps, history[-1], record)):
+            if callback is not None and callback(Progress(t, steps, history[-1], record, planned)):
                 break
         return record()
 

@@ -40,7 +40,7 @@ class Follower:
         self._rows: deque[np.recarray[Any, Any]] = deque()  # evaluations that were not told yet
         self._newest: object = None
         self._begun: Begun | None = None
-        self._t = self._told_t = -1
+        self._t = self._told_t = self._known = -1  # rounds done, told, and evaluated
         self._started = 0.0
         self._view: View | None = None  # as it was at the beginning: its charts say which curves there are
         self._about: Mapping[str, Any] = {}
