@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -142,9 +142,11 @@ def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = Non
     return 1 if fleet.failed else 130 if asked else 0
 
 
-def _live(folder: Path, fleet: Fleet, asked: live.Wanted | None) -> AbstractContextManager[live.Page]:
+def _live(folder: Path, fleet: Fleet, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:
     """A page of all learners, if one was asked for; their own figures are for their owner alone: a token, always."""
-    following = Following(folder, fleet.pids, asked is None or asked.at.local, command_line())
+    if asked is None:
+        return nullcontext()
+    following = Following(folder, fleet.pids, asked.at.local, command_line())
     return live.served(asked, following.first_view, following.take, secret=True)
 
 

@@ -16,7 +16,7 @@ from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
 from gossamer.peers.standing import Standing, standings
 from gossamer.peers.status import read_statuses
-from gossamer.report.feed import Delta
+from gossamer.report.feed import Delta, add_to_view
 from gossamer.report.live import starting_view
 from gossamer.report.run import claim_words
 from gossamer.report.view import Chart, Series, View, network_view
@@ -64,8 +64,11 @@ class Following:
         """What has changed since it was asked last."""
         statuses = read_statuses(self._folder)
         if not self._begun and all("claim" in one for one in statuses):
-            self._begun = True
-            return {"view": self._whole(statuses), "learners": self._stand(statuses)}
+            self._begun, self._standings = True, self._stand(statuses)
+            self._t = _reached(statuses)
+            view = self._whole(statuses)
+            add_to_view(view, self._points(statuses, self._t))
+            return {"t": self._t, "view": view, "learners": self._standings}
         delta: dict[str, Any] = {}
         stand = self._stand(statuses)
         if stand != self._standings:
@@ -73,7 +76,7 @@ class Following:
         carried = self._carried(statuses)
         if carried:
             delta["messages"] = carried
-        reached = min(int(one.get("round", -1)) for one in statuses)
+        reached = _reached(statuses)
         if self._begun and reached > self._t:
             self._t = delta["t"] = reached
             delta |= self._points(statuses, reached)
@@ -157,3 +160,8 @@ class Following:
         if any(each is not None for each in spent):
             parts["epsilon"] = {"t": [reached], "learners": [[None if each is None else each[0]] for each in spent]}
         return parts
+
+
+def _reached(statuses: Sequence[Status]) -> int:
+    """The round that all have done."""
+    return min(int(one.get("round", 0)) for one in statuses)

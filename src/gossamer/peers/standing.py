@@ -50,8 +50,14 @@ def _alone(one: Mapping[str, Any], pids: Mapping[str, int] | None, now: float) -
     """What a learner's own status says."""
     state, t, life = STATES.get(one["state"], "running"), one.get("round"), one.get("life", 1)
     again = f"started {life} times" if life > 1 else ""
-    if pids is not None and one["folder"] in pids and one.get("pid", pids[one["folder"]]) != pids[one["folder"]]:
-        return {"state": "stopped", "t": t, "said": "was ended, and is started again"}
+    if pids is not None and state not in OVER:
+        runs = pids.get(one["folder"])
+        if runs is None or one.get("pid", runs) != runs:
+            return {
+                "state": "stopped",
+                "t": t,
+                "said": "was ended" + ("" if runs is None else ", and is started again"),
+            }
     quiet = now - one.get("updated", now)
     if quiet > SILENT and state not in OVER:
         return {"state": "late", "t": t, "said": _joined([f"silent for {quiet:.0f} s", again])}

@@ -86,7 +86,7 @@ class Feed:
         return int(seq) if name == self._name and seq.isascii() and seq.isdecimal() else self._seq + 1
 
 
-def add_to_view(view: dict[str, Any], delta: Delta) -> None:
+def add_to_view(view: Any, delta: Delta) -> None:
     """The view with the delta in; page.js does the same."""
     if delta.get("view") is None:  # a whole view has its points
         for chart in view.get("charts") or []:

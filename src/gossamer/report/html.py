@@ -17,13 +17,13 @@ from gossamer.report.view import View
 
 STYLES = ("uPlot.min.css", "page.css")
 SCRIPTS = ("uPlot.iife.min.js", "chart.js", "network.js", "page.js")
-LIVE = ("live.js",)
+LIVE_STYLES, LIVE_SCRIPTS = ("live.css",), ("live.js",)
 
 
 def page(view: View, live: bool = False) -> str:
     """One self-contained page; `live` adds the script that goes on from where the view is."""
-    styles = "\n".join(map(_part, STYLES))
-    scripts = [_part(name) for name in (*SCRIPTS, *(LIVE if live else ()))]
+    styles = "\n".join(map(_part, (*STYLES, *(LIVE_STYLES if live else ()))))
+    scripts = [_part(name) for name in (*SCRIPTS, *(LIVE_SCRIPTS if live else ()))]
     parts = {
         "POLICY": _policy(styles, scripts, live),
         "STYLES": styles,

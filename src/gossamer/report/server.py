@@ -84,6 +84,7 @@ class Server:
         self.feed, self._take, self._page, self._at = feed, take, page, at
         self.token = secrets.token_urlsafe(24) if secret or not at.local else None
         self._streams, self._closing = 0, False
+        self._asking = threading.Lock()
 
     def start(self) -> str:
         """Listen; the page's address."""
@@ -111,6 +112,7 @@ class Server:
     def close(self, last: Delta | None = None) -> None:
         """Tell pages the last thing, wait until those that are open have it, and stop."""
         if last is not None:
+            self._ask_once()
             self.feed.push(last)
             until = time.monotonic() + PATIENCE
             while self._streams and time.monotonic() < until and self._thread.is_alive():
@@ -133,12 +135,16 @@ class Server:
         """Five times a second: what is new. A mistake here ends the page, and not the run."""
         try:
             while not self.feed.ended:
-                delta = self._take()
-                if delta is not None:
-                    self.feed.push(delta)
+                self._ask_once()
                 await asyncio.sleep(EVERY)
         except Exception as error:
             self.feed.push({"said": f"This page cannot follow the run any further: {error}", "ended": True})
+
+    def _ask_once(self) -> None:
+        with self._asking:
+            delta = None if self.feed.ended else self._take()
+            if delta is not None:
+                self.feed.push(delta)
 
     def application(self) -> ASGIApp:
         """The two things that can be asked for, behind the guard."""

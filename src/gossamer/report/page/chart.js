@@ -108,7 +108,7 @@ const gossamerChart = (() => {
 
     curve(column) {
       const edge = column.kind === "low" || column.kind === "high";
-      const few = this.t.length <= POINTS && column.kind === "curve";
+      const few = () => this.t.length <= POINTS && column.kind === "curve";
       return {
         show: !this.hidden.has(column.name), stroke: edge ? undefined : () => ink(column, this.learners),
         width: edge ? 0 : column.group === "learner" && this.learners > 1 ? 1 : column.kind === "level" ? 1.25 : 2,
@@ -161,6 +161,7 @@ const gossamerChart = (() => {
         u.ctx.fillStyle = colour("--ink-soft");
         u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
         u.ctx.textBaseline = "bottom";
+        u.ctx.textAlign = "left";
         u.ctx.fillText(this.spec.shaded_is || "", left + 6 * devicePixelRatio, u.bbox.top + u.bbox.height - 4 * devicePixelRatio);
       }
       u.ctx.restore();

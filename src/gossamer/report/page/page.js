@@ -32,6 +32,7 @@ window.gossamer = (() => {
   }
 
   function claim() {
+    if (!view.claim) return null;
     const sentence = view.claim.charAt(0).toUpperCase() + view.claim.slice(1);
     return h("section", { id: "claim", class: view.private ? "private" : "open" },
       h("p", { class: "said" }, sentence), view.meaning ? h("p", { class: "meaning" }, view.meaning) : null);
@@ -92,7 +93,7 @@ window.gossamer = (() => {
     if (!view.epsilon) return null;
     const about = view.epsilon, spec = epsilonChart(), place = chartPlace(spec);
     waiting.push(() => charts.set(spec.id, new Chart(spec, place)));
-    const head = ["learner", "spent", "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
+    const head = ["learner", after(about.t[about.t.length - 1]), "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
     const rows = about.learners.map((one, i) => {
       const spent = one.y[one.y.length - 1], most = about.budget[i] ?? about.for_ever[i];
       const bar = h("div", { class: "bar" }, h("i", {}));
@@ -101,9 +102,22 @@ window.gossamer = (() => {
       return h("tr", { "data-learner": i }, h("th", { scope: "row" }, one.name), number(spent, "∞"), h("td", { class: "meter" }, bar),
         number(about.budget[i], "none"), number(about.for_ever[i], "∞"), ...all);
     });
-    const table = h("table", { class: "budgets" }, h("thead", {}, h("tr", {}, ...head.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, ...rows));
+    const table = h("table", { class: "budgets" }, h("thead", {}, h("tr", {}, ...head.map((one, k) => h("th", { scope: "col", class: k === 1 ? "after" : "" }, one)))), h("tbody", {}, ...rows));
     return section("epsilon", "Privacy spent", h("p", { class: "hint" }, `ε holds ${about.against}.`), place, h("div", { class: "wide" }, table));
   }
+
+  function spend(more) {
+    // The newest budgets, in the table beneath the curves.
+    const about = view.epsilon;
+    document.querySelectorAll(".budgets tbody tr").forEach((row, i) => {
+      const spent = more.learners[i][more.learners[i].length - 1], most = about.budget[i] ?? about.for_ever[i];
+      row.cells[1].replaceWith(number(spent, "∞"));
+      row.querySelector(".bar i").style.width = `${most ? Math.min(100, (100 * spent) / most) : 0}%`;
+    });
+    document.querySelector(".budgets .after").textContent = after(more.t[more.t.length - 1]);
+  }
+
+  const after = (t) => (view.live && !view.live.ended && t != null ? `spent by round ${t.toLocaleString("en")}` : "spent");
 
   function number(value, absent) {
     return h("td", { class: "number", "data-value": value ?? "" }, value == null ? absent : format(value));
@@ -203,6 +217,7 @@ window.gossamer = (() => {
     charts = new Map();
     waiting = [];
     view = next;
+    seq = view.live && view.live.seq != null ? view.live.seq : -1;
     document.title = view.title;
     const parts = [header(), claim(), warnings(), facts(), curves(), epsilon(), network(), results(), confusion(), notes(), again(), footer()];
     document.getElementById("page").replaceChildren(...parts.filter(Boolean));
@@ -221,6 +236,12 @@ window.gossamer = (() => {
     if (delta.epsilon && charts.has("epsilon")) {
       const named = Object.fromEntries(view.epsilon.learners.map((one, i) => [one.name, delta.epsilon.learners[i]]));
       charts.get("epsilon").append(delta.epsilon.t, named);
+      spend(delta.epsilon);
+    }
+    if (delta.facts) {
+      view.facts = delta.facts;
+      const place = document.getElementById("facts");
+      if (place) place.replaceWith(facts());
     }
   }
 
