@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -18,6 +18,7 @@ from rich.markup import escape
 from gossamer.cli.ending import Ended, judged, ran, show, told
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
+from gossamer.cli.page import picture_of, view_of
 from gossamer.cli.repeat import repeated, show_spread, write_all
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
@@ -34,9 +35,6 @@ from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
 from gossamer.spec.rules import dataset_of, delta_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 USED = "record.npz.resumed"
 
@@ -148,11 +146,15 @@ def _once(
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
-    delta = delta_of(parts.spec)
     with undisturbed():  # before anything else: what was sent is spent, whatever happens next
-        written = _keep(record, spec, delta, plot, folder)
+        written = [] if folder is None else _keep(record, spec, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
-    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
+    said = [*parts.said, *_price(parts)]
+    ended = Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet)
+    if folder is not None or plot is not None:
+        with undisturbed():
+            written += _draw(ended, spec, plot, folder)
+    return ended, written, folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record | None:
@@ -289,35 +291,28 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _picture(record: Record, delta: float) -> Figure:
-    """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent, write_title
-
-    figure = record.plot()
-    if record.epsilon is not None:
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")  # the caption says against whom
-    return figure
-
-
 def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     """What --resume needs, were the run to end here."""
     replace_file(folder / "settings.json", write_settings(spec))
     record.save(folder / "record")
 
 
-def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write the record and its picture where they were asked for; the files."""
-    from gossamer.report import save_picture
+def _keep(record: Record, spec: Spec, folder: Path) -> list[Path]:
+    """Write the record and the settings; the files."""
+    replace_file(folder / "settings.json", write_settings(spec))
+    written = [*record.save(folder / "record"), folder / "settings.json"]
+    (folder / USED).unlink(missing_ok=True)
+    return written
 
-    written: list[Path] = []
-    picture = _picture(record, delta) if folder is not None or plot is not None else None
-    if folder is not None and picture is not None:
-        replace_file(folder / "settings.json", write_settings(spec))
-        written += [*record.save(folder / "record"), folder / "settings.json"]
-        save_picture(picture, folder / "run.png")
-        written.append(folder / "run.png")
-        (folder / USED).unlink(missing_ok=True)
-    if plot is not None and picture is not None:
+
+def _draw(ended: Ended, spec: Spec, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the report and the pictures where they were asked for; the files."""
+    from gossamer.report.curves import save_picture
+    from gossamer.report.folder import write_report
+
+    picture = picture_of(ended)
+    written = [] if folder is None else write_report(folder, view_of(ended, spec), picture)
+    if plot is not None:
         save_picture(picture, plot)
         written.append(plot)
     return written
