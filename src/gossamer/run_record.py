@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -258,16 +258,21 @@ class Record:
         except Exception as error:  # whatever a damaged file makes numpy, zipfile or json say
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
+    def plot(self, path: str | Path | None = None, *, said: Sequence[str] = ()) -> Figure:
+        """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf).
+
+        `said` goes before the claim and the notes, under the picture.
+        """
         from gossamer.report.curves import draw_curves  # only now: matplotlib takes long to load
+        from gossamer.report.run import reading_rounds
 
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
             title=self.title,
-            caption=[self.claim, *self.notes],
+            caption=[*said, self.claim, *self.notes],
             baselines=self.config.get("baselines") or {},
+            reading=reading_rounds(self.config),
         )
         if path is not None:
             figure.savefig(path)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -19,6 +19,7 @@ from gossamer.cli import live
 from gossamer.cli.ending import Ended, judged, ran, show, told
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_picture, check_place, command_for, fresh_folder
+from gossamer.cli.page import picture_of, view_of
 from gossamer.cli.repeat import repeated, show_spread, write_all
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import in_command
@@ -27,6 +28,7 @@ from gossamer.files import replace_file
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
 from gossamer.report.live import starting_view
+from gossamer.report.view import View
 from gossamer.run_record import NotResumedError, Record, write_json
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
@@ -37,11 +39,6 @@ from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
 from gossamer.spec.rules import dataset_of, delta_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from gossamer.report.view import View
 
 USED = "record.npz.resumed"
 
@@ -102,8 +99,7 @@ def run(
         _check_new(out)
     _check_places(spec, json_file, plot, out)
     made = None if out or json_file or plot else fresh_folder("gossamer-run")
-    console, told_page = Console(), {"command": command_for("run", spec), "config": write_toml(spec)}
-    follower = Follower(**told_page)
+    console, follower = Console(), Follower(command=command_for("run", spec), config=write_toml(spec))
     with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take) as page:
         follow = None if asked is None else follower
         ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before, follow)
@@ -112,7 +108,8 @@ def run(
             written.append(json_file)
         show(console, ended)
         _say_files(console, written)
-        page.end(ended.record.view(**told_page))
+        if asked is not None:
+            page.end(view_of(ended, spec), None if folder is None else folder / "report.html")
     if folder is not None and ended.record.finished and spec.data.csv is not None:
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
         console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
@@ -168,11 +165,15 @@ def _once(
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
-    delta = delta_of(parts.spec)
     with undisturbed():  # before anything else: what was sent is spent, whatever happens next
-        written = _keep(record, spec, delta, plot, folder)
+        written = [] if folder is None else _keep(record, spec, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
-    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
+    said = [*parts.said, *_price(parts)]
+    ended = Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet)
+    if folder is not None or plot is not None:
+        with undisturbed():
+            written += _draw(ended, spec, plot, folder)
+    return ended, written, folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record | None:
@@ -309,35 +310,28 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _picture(record: Record, delta: float) -> Figure:
-    """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent, write_title
-
-    figure = record.plot()
-    if record.epsilon is not None:
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")  # the caption says against whom
-    return figure
-
-
 def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     """What --resume needs, were the run to end here."""
     replace_file(folder / "settings.json", write_settings(spec))
     record.save(folder / "record")
 
 
-def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write the record and its picture where they were asked for; the files."""
-    from gossamer.report import save_picture
+def _keep(record: Record, spec: Spec, folder: Path) -> list[Path]:
+    """Write the record and the settings; the files."""
+    replace_file(folder / "settings.json", write_settings(spec))
+    written = [*record.save(folder / "record"), folder / "settings.json"]
+    (folder / USED).unlink(missing_ok=True)
+    return written
 
-    written: list[Path] = []
-    picture = _picture(record, delta) if folder is not None or plot is not None else None
-    if folder is not None and picture is not None:
-        replace_file(folder / "settings.json", write_settings(spec))
-        written += [*record.save(folder / "record"), folder / "settings.json"]
-        save_picture(picture, folder / "run.png")
-        written.append(folder / "run.png")
-        (folder / USED).unlink(missing_ok=True)
-    if plot is not None and picture is not None:
+
+def _draw(ended: Ended, spec: Spec, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the report and the pictures where they were asked for; the files."""
+    from gossamer.report.curves import save_picture
+    from gossamer.report.folder import write_report
+
+    picture = picture_of(ended)
+    written = [] if folder is None else write_report(folder, view_of(ended, spec), picture)
+    if plot is not None:
         save_picture(picture, plot)
         written.append(plot)
     return written

@@ -15,7 +15,7 @@ from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.course import course, rounds_shown
+from gossamer.privacy.course import course, first_release, rounds_shown
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
@@ -265,8 +265,9 @@ class PrivateBoundary:
         delta, done = self.mechanism.delta, [ledger.rounds for ledger in self.ledgers]
         if ahead is not None:
             done = [min(ahead, int(stop)) for stop in self.stops]
-        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done))
-        spent = course([ledger.terms for ledger in self.ledgers], rounds, delta, stops=done)
+        terms = [ledger.terms for ledger in self.ledgers]
+        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done), first_release(terms))
+        spent = course(terms, rounds, delta, stops=done)
         budget = [ledger.budget for ledger in self.ledgers]
         return {"t": rounds.tolist(), "epsilon": spent, "budget": budget, "delta": delta}
 

@@ -18,11 +18,18 @@ MOST_SHOWN, FEWEST_SHOWN = 40, 8
 MOST_NUMBERS = 4000  # of all learners together: what a record keeps of it stays small
 
 
-def rounds_shown(rounds: int, learners: int = 1) -> NDArray[np.int64]:
-    """Rising numbers of rounds from 0 to `rounds`: half of them even, half of them dense at the start."""
+def rounds_shown(rounds: int, learners: int = 1, first: int = 0) -> NDArray[np.int64]:
+    """Rising numbers of rounds from 0 to `rounds`; from the `first` release on half even, half dense at the start."""
     shown = max(FEWEST_SHOWN, min(MOST_SHOWN, MOST_NUMBERS // max(learners, 1)))
-    even, early = np.linspace(0, rounds, shown // 2), np.geomspace(1, max(rounds, 1), shown - shown // 2)
-    return np.unique(np.round(np.concatenate([even, early, [0, rounds]])).astype(np.int64).clip(0, rounds))
+    first = min(first, rounds)
+    even, early = np.linspace(first, rounds, shown // 2), first + np.geomspace(1, rounds - first + 1, shown // 2) - 1
+    return np.unique(np.round(np.concatenate([[0], even, early])).astype(np.int64).clip(0, rounds))
+
+
+def first_release(terms: Sequence[Terms]) -> int:
+    """The first round in which anybody releases anything."""
+    first = (one.releases.after - one.releases.pause - one.releases.head for one in terms if one.where == "source")
+    return min(first, default=0)
 
 
 def course(

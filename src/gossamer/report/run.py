@@ -97,12 +97,12 @@ def claim_words(claim: str) -> str:
 
 
 def _subtitle(summary: Summary) -> str:
-    about = summary["config"]
-    m, rounds = len(summary["learners"]), f"{summary['t']:,} rounds"
-    asked = about.get("steps") or summary["t"]
-    rounds = rounds if summary["t"] >= asked else f"{summary['t']:,} of {asked:,} rounds"
-    links = about["network"].get("links")
-    return f"{m:,} learners, {f'{links:,} links, ' if links else ''}{rounds}"
+    about, done = summary["config"], summary["t"]
+    asked = about.get("steps") or done
+    links, seed = about["network"].get("links"), about.get("seed")
+    said = [f"{links:,} links"] if links else []
+    said.append(f"{done:,} rounds" if done >= asked else f"{done:,} of {asked:,} rounds")
+    return " · ".join([*said, *([] if seed is None else [f"seed {seed}"])])
 
 
 def _meaning(summary: Summary, delta: float) -> str:
@@ -204,10 +204,10 @@ def charts_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     ]  # fmt: skip
     if any("low" in one for one in curves["accuracy"]):
         charts[0]["band"] = "The band holds nine in ten learners."
-    reading = _reading(about)
+    reading = reading_rounds(about)
     for chart in charts if reading else ():
         chart["shaded"] = (0, reading)
-        chart["shaded_is"] = "only reading"
+        chart["shaded_is"] = f"only reading, to round {reading:,}"
     return [chart for chart in charts if chart["series"] and len(t) > 1]
 
 
@@ -222,7 +222,10 @@ def curves_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     quality += _named(history, {"train_accuracy": "on training records", "progressive": "before each was learned from"})
     for one in quality[1:]:
         one["dashed"] = True
-    return {"accuracy": [*quality, *([] if many else _learners(each, names))], "errors": _named(history, ERRORS)}
+    errors = _named(history, ERRORS)
+    for one in errors:
+        one["loose"] = one["name"] == ERRORS["consensus_error"]  # learners may agree to the last digit
+    return {"accuracy": [*quality, *([] if many else _learners(each, names))], "errors": errors}
 
 
 def _named(history: Mapping[str, Sequence[Any]], names: Mapping[str, str]) -> list[Series]:
@@ -253,7 +256,7 @@ def rounded(value: Any) -> float | None:
     return float(f"{value:.7g}") if value is not None and math.isfinite(value) else None
 
 
-def _reading(about: Mapping[str, Any]) -> int:
+def reading_rounds(about: Mapping[str, Any]) -> int:
     """Rounds before anybody's first release, in which learners read and send nothing of their records."""
     releases = about.get("releases")
     return min(map(first_round, releases)) if releases else 0
@@ -344,14 +347,14 @@ def _costs(summary: Summary, delta: float) -> list[tuple[Column, list[Cell]]]:
     if summary["epsilon"] is None:
         return [({"title": "ε", "form": "text"}, ["not private"] * len(summary["learners"]))]
     at: Column = (
-        {"title": "ε", "unit": f"δ = {delta:g}", "form": "number"} if delta else {"title": "ε", "form": "number"}
+        {"title": "ε", "unit": f"δ = {delta:g}", "form": "epsilon"} if delta else {"title": "ε", "form": "epsilon"}
     )
     parts: list[tuple[Column, Any]] = [
         (at, summary["epsilon"]),
-        ({"title": "ε for ever", "form": "number"}, summary["epsilon_for_ever"]),
+        ({"title": "ε for ever", "form": "epsilon"}, summary["epsilon_for_ever"]),
     ]
     if summary.get("epsilon_if_all_collude") is not None:
-        parts.append(({"title": "ε if all others collude", "form": "number"}, summary["epsilon_if_all_collude"]))
+        parts.append(({"title": "ε if all others collude", "form": "epsilon"}, summary["epsilon_if_all_collude"]))
     return [(column, ["∞" if value is None else value for value in values]) for column, values in parts]
 
 

@@ -26,6 +26,7 @@ class Series(TypedDict):
     low: NotRequired[Sequence[Number]]  # a band around y
     high: NotRequired[Sequence[Number]]
     dashed: NotRequired[bool]
+    loose: NotRequired[bool]  # may leave the picture: it does not decide from where to where y is shown
 
 
 class Line(TypedDict):
@@ -79,7 +80,7 @@ class Epsilon(TypedDict):
 class Column(TypedDict):
     title: str
     unit: NotRequired[str]
-    form: NotRequired[Literal["text", "share", "number", "count"]]  # how numbers are written
+    form: NotRequired[Literal["text", "share", "number", "count", "epsilon"]]  # how numbers are written
 
 
 class Table(TypedDict):

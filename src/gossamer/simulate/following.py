@@ -6,9 +6,10 @@ the page's thread. The first round is dearer: the run's record of that moment is
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from gossamer.report.feed import Delta
 from gossamer.report.live import more_points, points_after
 from gossamer.report.run import run_view, short_share
-from gossamer.report.view import View
+from gossamer.report.view import Chart, Fact
 from gossamer.run_record import Record, plain
 from gossamer.simulate.engine import Progress
 
@@ -42,9 +43,11 @@ class Follower:
         self._begun: Begun | None = None
         self._t = self._told_t = self._known = -1  # rounds done, told, and evaluated
         self._started = 0.0
-        self._view: View | None = None  # as it was at the beginning: its charts say which curves there are
+        self._charts: Sequence[Chart] | None = None  # as at the beginning: which curves there are
+        self._planned: Sequence[Fact] = ()
         self._about: Mapping[str, Any] = {}
         self._course: dict[str, Any] | None = None
+        self._score = math.nan
 
     def __call__(self, progress: Progress) -> None:
         """After every round, in the run's thread."""
@@ -61,7 +64,7 @@ class Follower:
         begun, t = self._begun, self._t
         if begun is None or t == self._told_t:
             return None
-        if self._view is None:
+        if self._charts is None:
             return self._begin(begun, t)
         rows = [self._rows.popleft() for _ in range(len(self._rows))]
         rows = [row for row in rows if int(row.t[0]) > self._known]
@@ -70,13 +73,15 @@ class Follower:
             self._known = int(rows[-1].t[0])
             joined = np.concatenate(rows)
             history = plain({name: joined[name].tolist() for name in joined.dtype.names or ()})
-            delta["charts"] = more_points(self._view["charts"], history, self._about)
-            delta["facts"] = self._facts(float(joined["accuracy"][-1]))
+            delta["charts"] = more_points(self._charts, history, self._about)
+            self._score = float(joined["accuracy"][-1])
         if self._course is not None:
             new = points_after(self._course["t"], self._told_t, t)
             if new.stop > new.start:
                 y = [one["y"][new] for one in self._course["learners"]]
                 delta["epsilon"] = {"t": self._course["t"][new], "learners": y}
+        if len(delta) > 3:
+            delta["facts"] = self._facts(t)
         self._told_t = t
         return delta
 
@@ -100,16 +105,22 @@ class Follower:
             upto = points_after(view["epsilon"]["t"], -1, t).stop
             learners = [{**one, "y": list(one["y"][:upto])} for one in view["epsilon"]["learners"]]
             view["epsilon"] |= {"t": list(view["epsilon"]["t"][:upto]), "learners": learners}  # type: ignore[typeddict-item]
-        self._view, self._about, self._told_t = view, summary["config"], t
+        self._charts, self._planned, self._about, self._told_t = view["charts"], view["facts"], summary["config"], t
+        view["facts"] = self._facts(t)
         view["live"] = {"t": t, "steps": steps, "seconds": 0.0, "said": ""}
         return {"t": t, "view": view}
 
-    def _facts(self, accuracy: float) -> list[Any]:
-        """The numbers at the top, with the newest score."""
-        assert self._view is not None
-        first, *others = self._view["facts"]
-        scored = first["name"] == str(self._about["score"]).capitalize()
-        return [{**first, "value": short_share(accuracy)} if scored else first, *others]
+    def _facts(self, t: int) -> list[Any]:
+        """The numbers at the top: the newest score, and what was spent of the budgets."""
+        facts: list[Any] = [{**one} for one in self._planned]
+        if math.isfinite(self._score) and facts[0]["name"] == str(self._about["score"]).capitalize():
+            facts[0]["value"] = short_share(self._score)
+        if self._course is not None:
+            at = points_after(self._course["t"], -1, t).stop - 1
+            spent = [one["y"][at] for one in self._course["learners"]]
+            facts[-1] |= {"name": f"ε by round {self._course['t'][at]:,}", "beside": f"of {facts[-1]['value']} in all"}
+            facts[-1]["value"] = "∞" if None in spent else f"{max(spent):.3g}"
+        return facts
 
 
 def _cut(chart: Any, points: int) -> None:

@@ -4,17 +4,27 @@
 const gossamerChart = (() => {
   const SAMPLE = 1500; // values of a curve that decide where it is seen
   const OUTER = 0.02, ROOM = 0.5; // a window holds all but the outermost 2 % at either end, and half its height more
+  const LEAST = 1e-12; // below it a logarithmic axis has nothing to tell
+  const BELOW = 2; // decades below the others in which a loose curve is seen
   const POINTS = 30; // curves of fewer values show each of them
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  function format(value) {
+  // A number to four digits; `whole` keeps zeros at their end, so that the numbers of a column are of one length.
+  function format(value, whole) {
     if (value == null || !Number.isFinite(value)) return "–";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return Number(value.toPrecision(3)).toExponential();
     if (Number.isInteger(value)) return value.toLocaleString("en");
     if (size >= 1000) return Math.round(value).toLocaleString("en");
-    return String(Number(value.toPrecision(4)));
+    return whole ? value.toPrecision(4) : String(Number(value.toPrecision(4)));
+  }
+
+  // What stands beside an axis; of a logarithmic one the powers of ten, and 2 and 5 where there are few of these.
+  function labels(at, log) {
+    const shown = at.filter((v) => v != null && v > 0), few = log && shown.length && shown[shown.length - 1] / shown[0] < 300;
+    const plain = (v) => "125".slice(0, few ? 3 : 1).includes(v.toExponential(0)[0]) && Math.abs(v / Number(v.toExponential(0)) - 1) < 1e-6;
+    return at.map((v) => (v == null || (log && !plain(v)) ? "" : format(v)));
   }
 
   function columnsOf(spec) {
@@ -22,7 +32,7 @@ const gossamerChart = (() => {
     const columns = [];
     let method = 0;
     for (const one of spec.series) {
-      const own = { name: one.name, kind: "curve", group: one.group, dashed: one.dashed, y: one.y, ink: method };
+      const own = { name: one.name, kind: "curve", group: one.group, dashed: one.dashed, loose: one.loose, y: one.y, ink: method };
       if (one.group !== "learner") method += 1;
       columns.push(own);
       if (one.low && one.high) {
@@ -66,7 +76,7 @@ const gossamerChart = (() => {
     }
 
     data() {
-      const shown = (v) => (v == null || !Number.isFinite(v) || (this.log && v <= 0) ? null : v);
+      const shown = (v) => (v == null || !Number.isFinite(v) || (this.log && v < LEAST) ? null : v);
       return [this.t, ...this.columns.map((column) => (this.log ? column.values.map(shown) : column.values))];
     }
 
@@ -94,8 +104,8 @@ const gossamerChart = (() => {
           y: { distr: this.log ? 3 : 1, range: (u, low, high) => this.window(low, high) },
         },
         axes: [
-          { ...axis, size: 34, space: 64, values: (u, at) => at.map((v) => (v == null ? "" : format(v))) },
-          { ...axis, size: 58, space: 36, values: (u, at) => at.map((v) => (v == null ? "" : format(v))) },
+          { ...axis, size: 34, space: 64, values: (u, at) => labels(at, this.spec.logx), label: this.spec.x || "rounds", labelSize: 18, labelFont: "12px system-ui, sans-serif" },
+          { ...axis, size: 58, space: 36, values: (u, at) => labels(at, this.log) },
         ],
         series: [{}, ...this.columns.map((column) => this.curve(column))],
         hooks: {
@@ -127,26 +137,26 @@ const gossamerChart = (() => {
     }
 
     core(into, low, high) {
-      const values = [], kept = [];
+      const firm = [], loose = [], kept = [];
+      const counts = (v) => v != null && Number.isFinite(v) && (!this.log || v >= LEAST);
       for (const column of this.columns) {
         if (this.hidden.has(column.name)) continue;
-        if (column.kind === "level") { if (!this.log || column.level > 0) kept.push(into(column.level)); continue; }
-        const every = Math.max(1, Math.ceil(column.values.length / SAMPLE));
-        for (let k = 0; k < column.values.length; k += every) {
-          const v = column.values[k];
-          if (v != null && Number.isFinite(v) && (!this.log || v > 0)) values.push(into(v));
-        }
+        if (column.kind === "level") { if (counts(column.level)) kept.push(into(column.level)); continue; }
+        const every = Math.max(1, Math.ceil(column.values.length / SAMPLE)), values = column.loose ? loose : firm;
+        for (let k = 0; k < column.values.length; k += every) if (counts(column.values[k])) values.push(into(column.values[k]));
         const last = column.values[column.values.length - 1];
-        if (last != null && Number.isFinite(last) && (!this.log || last > 0)) kept.push(into(last));
+        if (counts(last) && !column.loose) kept.push(into(last));
       }
-      if (!values.length) return [low, high];
-      values.sort((a, b) => a - b);
-      const at = (share) => values[Math.round(share * (values.length - 1))];
+      const seen = firm.length ? firm : loose;
+      if (!seen.length) return [low, high];
+      seen.sort((a, b) => a - b);
+      const at = (share) => seen[Math.round(share * (seen.length - 1))];
       const room = ROOM * Math.max(at(1 - OUTER) - at(OUTER), 1e-12);
-      return [
-        Math.min(Math.max(at(OUTER) - room, values[0]), ...kept),
-        Math.max(Math.min(at(1 - OUTER) + room, values[values.length - 1]), ...kept),
-      ];
+      const least = Math.min(Math.max(at(OUTER) - room, seen[0]), ...kept);
+      const most = Math.max(Math.min(at(1 - OUTER) + room, seen[seen.length - 1]), ...kept);
+      if (!firm.length) return [least, most];
+      const under = loose.reduce((a, v) => Math.min(a, v), least), over = loose.reduce((a, v) => Math.max(a, v), most);
+      return [Math.max(under, least - (this.log ? BELOW : 0)), over];
     }
 
     shade(u) {
@@ -157,13 +167,6 @@ const gossamerChart = (() => {
       u.ctx.save();
       u.ctx.fillStyle = colour("--shade");
       u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
-      if (right - left > 90 * devicePixelRatio) {
-        u.ctx.fillStyle = colour("--ink-soft");
-        u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-        u.ctx.textBaseline = "bottom";
-        u.ctx.textAlign = "left";
-        u.ctx.fillText(this.spec.shaded_is || "", left + 6 * devicePixelRatio, u.bbox.top + u.bbox.height - 4 * devicePixelRatio);
-      }
       u.ctx.restore();
     }
 
@@ -186,6 +189,12 @@ const gossamerChart = (() => {
         button.addEventListener("click", () => this.toggle(column.name));
         this.legend.append(button);
         this.entries.push({ column, button, swatch, value });
+      }
+      if (this.spec.shaded) {
+        const told = document.createElement("span"), box = document.createElement("i");
+        told.className = "shaded";
+        told.append(box, this.spec.shaded_is || "");
+        this.legend.append(told);
       }
       const when = document.createElement("span");
       when.className = "when";

@@ -33,7 +33,11 @@ window.gossamerLive = (() => {
     document.querySelector("#page > header").after(strip);
     document.getElementById("page").classList.add("live");
     const network = document.getElementById("network"), curves = document.getElementById("curves");
-    if (network && curves) curves.before(network); // side by side, where there is room
+    if (network && curves) { // side by side, where there is room
+      const pair = network.closest(".pair, .row");
+      curves.before(network);
+      if (pair) pair.replaceWith(...pair.children);
+    }
     drawn = new Map();
   }
 

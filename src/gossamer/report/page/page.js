@@ -78,43 +78,62 @@ window.gossamer = (() => {
       h("div", { class: "charts" }, ...places));
   }
 
-  function epsilonChart() {
+  const near = (a, b) => a != null && b != null && Math.abs(a - b) <= 1e-3 * Math.abs(a);
+
+  // Learners that spend alike are one line and one row; while a run goes on each is its own.
+  function spenders() {
+    const about = view.epsilon, groups = new Map();
+    about.learners.forEach((one, i) => {
+      const key = view.live && !view.live.ended ? String(i) : JSON.stringify([one.y, about.budget[i], about.for_ever[i], about.if_all_collude && about.if_all_collude[i]]);
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(i);
+    });
+    return [...groups.values()].map((members) => ({ i: members[0], members, name: nameOf(members) }));
+  }
+
+  function nameOf(members) {
+    const names = members.map((i) => view.epsilon.learners[i].name.replace(/^learner /, ""));
+    if (members.length === 1) return view.epsilon.learners[members[0]].name;
+    if (members.length === view.epsilon.learners.length) return `all ${members.length} learners`;
+    return `learners ${names.slice(0, 6).join(", ")}${names.length > 6 ? ", …" : ""}`;
+  }
+
+  function epsilonChart(groups) {
     const about = view.epsilon, lines = [];
-    const same = (values) => values.length && values.every((v) => v != null && Math.abs(v - values[0]) <= 1e-9 * Math.abs(v));
-    if (same(about.budget)) lines.push({ name: "budget", y: about.budget[0] });
-    if (same(about.for_ever) && !(same(about.budget) && about.for_ever[0] === about.budget[0])) {
-      lines.push({ name: "if it goes on for ever", y: about.for_ever[0] });
+    const same = (values) => values.every((v) => near(v, values[0]));
+    const budget = same(about.budget), ever = same(about.for_ever);
+    if (budget && ever && near(about.budget[0], about.for_ever[0])) lines.push({ name: "budget, and for ever", y: about.budget[0] });
+    else {
+      if (budget) lines.push({ name: "budget", y: about.budget[0] });
+      if (ever) lines.push({ name: "if it goes on for ever", y: about.for_ever[0] });
+      if (!budget) new Set(about.budget.filter((v) => v != null)).forEach((v) => lines.push({ name: `a budget of ${format(v)}`, y: v }));
     }
-    const series = about.learners.map((one) => ({ name: one.name, y: one.y, group: "learner" }));
-    return { id: "epsilon", title: "ε spent", unit: about.delta ? `at δ = ${about.delta}` : "", log: false, t: about.t, series, lines };
+    const series = groups.map((group) => ({ name: group.name, y: about.learners[group.i].y, group: groups.length > 8 ? "learner" : "method" }));
+    const unit = about.delta ? `at δ = ${format(about.delta)}` : "";
+    return { id: "epsilon", title: "ε over the rounds", unit, log: false, t: about.t, series, lines };
   }
 
   function epsilon() {
     if (!view.epsilon) return null;
-    const about = view.epsilon, spec = epsilonChart(), place = chartPlace(spec);
+    const about = view.epsilon, groups = spenders(), spec = epsilonChart(groups), place = chartPlace(spec);
     waiting.push(() => charts.set(spec.id, new Chart(spec, place)));
-    const head = ["learner", after(about.t[about.t.length - 1]), "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
-    const rows = about.learners.map((one, i) => {
-      const spent = one.y[one.y.length - 1], most = about.budget[i] ?? about.for_ever[i];
-      const bar = h("div", { class: "bar" }, h("i", {}));
-      bar.firstChild.style.width = `${most ? Math.min(100, (100 * spent) / most) : 0}%`;
-      const all = about.if_all_collude ? [number(about.if_all_collude[i], "∞")] : [];
-      return h("tr", { "data-learner": i }, h("th", { scope: "row" }, one.name), number(spent, "∞"), h("td", { class: "meter" }, bar),
+    const head = ["", after(about.t[about.t.length - 1]), "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
+    const rows = groups.map(({ i, name }) => {
+      const y = about.learners[i].y, all = about.if_all_collude ? [number(about.if_all_collude[i], "∞")] : [];
+      const row = h("tr", { "data-learner": i }, h("th", { scope: "row" }, name), number(null, "∞"), h("td", { class: "meter" }, h("div", { class: "bar" }, h("i", {}))),
         number(about.budget[i], "none"), number(about.for_ever[i], "∞"), ...all);
+      fill(row, y[y.length - 1], about.budget[i] ?? about.for_ever[i]);
+      return row;
     });
     const table = h("table", { class: "budgets" }, h("thead", {}, h("tr", {}, ...head.map((one, k) => h("th", { scope: "col", class: k === 1 ? "after" : "" }, one)))), h("tbody", {}, ...rows));
-    return section("epsilon", "Privacy spent", h("p", { class: "hint" }, `ε holds ${about.against}.`), place, h("div", { class: "wide" }, table));
+    return section("epsilon", "Privacy spent", about.against ? h("p", { class: "hint" }, `ε holds ${about.against}.`) : null, place, h("div", { class: "wide" }, table));
   }
 
-  function spend(more) {
-    // The newest budgets, in the table beneath the curves.
-    const about = view.epsilon;
-    document.querySelectorAll(".budgets tbody tr").forEach((row, i) => {
-      const spent = more.learners[i][more.learners[i].length - 1], most = about.budget[i] ?? about.for_ever[i];
-      row.cells[1].replaceWith(number(spent, "∞"));
-      row.querySelector(".bar i").style.width = `${most ? Math.min(100, (100 * spent) / most) : 0}%`;
-    });
-    document.querySelector(".budgets .after").textContent = after(more.t[more.t.length - 1]);
+  function fill(row, spent, most) {
+    const cell = row.cells[1];
+    cell.dataset.value = spent ?? "";
+    cell.textContent = spent == null ? "∞" : format(spent);
+    row.querySelector(".bar i").style.width = `${most ? Math.min(100, (100 * (spent ?? most)) / most) : 0}%`;
   }
 
   const after = (t) => (view.live && !view.live.ended && t != null ? `spent by round ${t.toLocaleString("en")}` : "spent");
@@ -147,7 +166,7 @@ window.gossamer = (() => {
     if (typeof value !== "number") return value;
     if (form === "share" && Math.abs(value) < 100) return value.toFixed(4);
     if (form === "count") return Math.round(value).toLocaleString("en");
-    return format(value);
+    return format(value, form === "number");
   }
 
   function tableOf(about, id) {
@@ -208,6 +227,14 @@ window.gossamer = (() => {
     return h("footer", {}, said.join(" · "));
   }
 
+  function beside(one, other) {
+    return one && other ? h("div", { class: "pair" }, one, other) : one || other;
+  }
+
+  function row(one, other) {
+    return one && other ? h("div", { class: "row" }, one, other) : one || other;
+  }
+
   // -- show and append -----------------------------------------------------------------------------------------------
 
   let waiting = []; // charts are drawn when their places have a width
@@ -219,7 +246,9 @@ window.gossamer = (() => {
     view = next;
     seq = view.live && view.live.seq != null ? view.live.seq : -1;
     document.title = view.title;
-    const parts = [header(), claim(), warnings(), facts(), curves(), epsilon(), network(), results(), confusion(), notes(), again(), footer()];
+    const spent = epsilon(), links = network(), table = results(), taken = confusion();
+    const middle = spent || view.kind === "comparison" ? [beside(spent, links), row(table, taken)] : [row(links, table), taken];
+    const parts = [header(), claim(), warnings(), facts(), curves(), ...middle, notes(), again(), footer()];
     document.getElementById("page").replaceChildren(...parts.filter(Boolean));
     waiting.forEach((draw) => draw());
     document.documentElement.dataset.ready = "true";
@@ -234,9 +263,13 @@ window.gossamer = (() => {
       if (chart) chart.append(more.t, more.series);
     }
     if (delta.epsilon && charts.has("epsilon")) {
-      const named = Object.fromEntries(view.epsilon.learners.map((one, i) => [one.name, delta.epsilon.learners[i]]));
-      charts.get("epsilon").append(delta.epsilon.t, named);
-      spend(delta.epsilon);
+      const about = view.epsilon, groups = spenders();
+      charts.get("epsilon").append(delta.epsilon.t, Object.fromEntries(groups.map(({ i, name }) => [name, delta.epsilon.learners[i]])));
+      groups.forEach(({ i }) => {
+        const row = document.querySelector(`.budgets tr[data-learner="${i}"]`), y = delta.epsilon.learners[i];
+        fill(row, y[y.length - 1], about.budget[i] ?? about.for_ever[i]);
+      });
+      document.querySelector(".budgets .after").textContent = after(delta.epsilon.t[delta.epsilon.t.length - 1]);
     }
     if (delta.facts) {
       view.facts = delta.facts;
