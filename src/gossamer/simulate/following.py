@@ -119,7 +119,8 @@ class Follower:
             at = points_after(self._course["t"], -1, t).stop - 1
             spent = [one["y"][at] for one in self._course["learners"]]
             facts[-1] |= {"name": f"ε by round {self._course['t'][at]:,}", "beside": f"of {facts[-1]['value']} in all"}
-            facts[-1]["value"] = "∞" if None in spent else f"{max(spent):.3g}"
+            ends = ["∞"] if None in spent else [f"{end:.3g}" for end in (min(spent), max(spent))]
+            facts[-1]["value"] = " to ".join(dict.fromkeys(ends))
         return facts
 
 

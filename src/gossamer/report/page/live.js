@@ -207,5 +207,5 @@ window.gossamerLive = (() => {
   }
 
   start();
-  return { get live() { return live; }, get last() { return last; }, get connected() { return connected; }, get messages() { return drawn.size; } };
+  return { get live() { return live; }, get last() { return last; }, get connected() { return connected; }, get messages() { return drawn.size; }, carry };
 })();
