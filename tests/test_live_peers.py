@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,9 +15,12 @@ pytest.importorskip("starlette", reason="needs the extra `live`")
 
 import gossamer as gs
 from browsing import open_page, wait_for
+from gossamer.cli import live, peers_up
 from gossamer.peers.config import PrivacyPlan
+from gossamer.peers.folders import learners_in
 from gossamer.peers.following import Following
 from gossamer.peers.standing import standings
+from gossamer.report.server import Address
 from test_processes import make
 
 LIMIT = 300.0  # seconds, on a machine that is busy with other things
@@ -128,35 +128,61 @@ def test_a_partys_own_page_tells_nothing_of_the_others(told):
     assert delta["learners"][0] == {"state": "late", "t": None, "said": "this party waits for it"}
 
 
-def test_a_learner_that_is_killed_is_seen_on_the_page_of_peers_up(tmp_path, browser):
-    make(tmp_path / "run", 15_000, gs.Network.ring(3), m=3)
-    words = [sys.executable, "-m", "gossamer", "peers", "up", str(tmp_path / "run"), "--live"]
-    with (tmp_path / "said").open("w") as said:
-        up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said)
+class Forked:
+    """A learner's process as `peers up` has one, forked by the zygote: starting an interpreter takes seconds."""
+
+    def __init__(self, zygote, place):
+        self._zygote = zygote
+        self.pid = zygote.ask(start=str(place), fault=None, tap=None, known=False)["pid"]
+
+    def poll(self):
+        return self._zygote.ask(poll=self.pid)["code"]
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def wait(self, seconds):
+        until = time.monotonic() + LIMIT
+        while self.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def test_a_learner_that_is_killed_is_seen_on_the_page_of_peers_up(tmp_path, browser, zygote, monkeypatch):
+    make(tmp_path / "run", 3000, gs.Network.ring(3), m=3)
+    state = "document.querySelector('#live li[data-learner=\"1\"]').dataset.state"
+    started = []
+
+    def start(fleet, place):
+        if place in started:  # it was killed: nobody starts it again before the page has shown that
+            wait_for(browser, f"{state} === 'stopped'", LIMIT)
+        started.append(place)
+        fleet._running[place] = Forked(zygote, place)
+
+    monkeypatch.setattr(peers_up.Fleet, "_start", start)
+    said = []
+    monkeypatch.setattr(live, "say", said.append)
+    fleet = peers_up.Fleet(learners_in(tmp_path / "run"), restarts=1)
+
+    def until(condition):
+        """Go on as `peers up` does until the page shows it."""
+        last = time.monotonic() + LIMIT
+        while not browser.execute_script(f"return {condition}"):
+            assert fleet.look(), "all have ended"
+            assert time.monotonic() < last, condition
+            time.sleep(0.05)
+
     try:
-        open_page(browser, address_in(tmp_path / "said", up))
-        state = "document.querySelector('#live li[data-learner=\"1\"]').dataset.state"
-        wait_for(browser, f"{state} === 'running' && gossamerLive.live.t > 0", LIMIT)
-        os.kill(json.loads((tmp_path / "run/learner-1/status.json").read_text())["pid"], signal.SIGKILL)
-        wait_for(browser, f"{state} === 'stopped'", LIMIT)
-        wait_for(browser, f"{state} === 'running'", LIMIT)
-        how = browser.execute_script("return document.querySelector('#live li[data-learner=\"1\"] .how').textContent")
-        assert "started 2 times" in how
-        up.send_signal(signal.SIGINT)
-        wait_for(browser, "gossamerLive.live.ended", LIMIT)
+        with peers_up._live(tmp_path / "run", fleet, live.Wanted(Address(), stay=False)):
+            assert "?token=" in said[0]
+            open_page(browser, said[0].removeprefix("Live: "))
+            until(f"{state} === 'running' && gossamerLive.live.t > 0")
+            os.kill(fleet.pids()["learner-1"], signal.SIGKILL)
+            how = f"{state.removesuffix('.dataset.state')}.children[2].textContent"
+            until(f"{how}.includes('started 2 times') && {state} === 'running'")
+            assert len(started) == 4
+            fleet.stop()
+        wait_for(browser, "gossamerLive.live.ended")
         assert browser.execute_script(f"return {state}") == "stopped"
-        assert up.wait(LIMIT) == 130
     finally:
-        up.kill()
-        up.wait()
-
-
-def address_in(said, process):
-    """The page's address, as the command prints it."""
-    until = time.monotonic() + LIMIT
-    while not (found := re.search(r"http://\S+", said.read_text())):
-        assert process.poll() is None, said.read_text()
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    assert "?token=" in found[0]
-    return found[0]
+        fleet.stop()

@@ -103,6 +103,11 @@ class Server:
         return self.url
 
     @property
+    def streams(self) -> int:
+        """How many pages are open."""
+        return self._streams
+
+    @property
     def url(self) -> str:
         port, host = self._socket.getsockname()[1], self._at.host
         shown = f"[{host}]" if ":" in host else host
