@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -122,16 +123,21 @@ def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
 ) -> None:
-    """Put the learners' final models together into one run record.
+    """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
 
     Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
+    from gossamer.peers.config import read_config, shared_toml
+    from gossamer.peers.folders import learners_in
     from gossamer.peers.outcome import collect_outcomes
+    from gossamer.report.folder import write_report
 
     record = collect_outcomes(folder)
-    files, console = record.save(out), Console()
+    config = shared_toml(read_config(learners_in(folder)[0]).config)
+    view = record.view(kind="peers", command=shlex.join(["gossamer", "peers", "up", str(folder)]), config=config)
+    files, console = [*record.save(out), *write_report(folder, view)], Console()
     _say(record.notes)
     if record.epsilon is not None:
         spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,6 +27,7 @@ from gossamer.report.view import (
     Table,
     View,
     network_view,
+    now,
     odds,
 )
 
@@ -75,7 +75,7 @@ def run_view(
         "config": config,
         "software": f"gossamer {about.get('version', '')}".strip(),
         "seed": about.get("seed"),
-        "when": when or datetime.datetime.now().astimezone().strftime("%-d %B %Y, %H:%M %Z").strip(),
+        "when": when or now(),
         "network": _network(summary),
         "charts": charts_of(summary["history"], about),
         "epsilon": _epsilon(summary, delta),
@@ -266,10 +266,7 @@ def reading_rounds(about: Mapping[str, Any]) -> int:
 
 
 def _network(summary: Summary) -> Network | None:
-    drawn = summary["config"].get("graph")
-    if not drawn:
-        return None
-    return network_view(drawn, names_of(summary["config"], len(drawn["perron"])))
+    return network_view(summary["config"].get("graph"), names_of(summary["config"], len(summary["learners"])))
 
 
 def _epsilon(summary: Summary, delta: float) -> Epsilon | None:

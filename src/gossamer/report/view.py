@@ -6,6 +6,7 @@ the page puts every text in as text.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
@@ -98,6 +99,13 @@ class Fact(TypedDict):
     beside: str  # what to read it beside
 
 
+class Picture(TypedDict):
+    """A picture where there is no chart."""
+
+    title: str
+    data: str  # a data: address
+
+
 class View(TypedDict):
     version: int
     kind: Kind
@@ -121,6 +129,7 @@ class View(TypedDict):
     table: Table | None
     confusion: Table | None
     live: Mapping[str, Any] | None
+    pictures: NotRequired[Sequence[Picture]]
 
 
 def draw_circle(m: int) -> list[tuple[float, float]]:
@@ -129,8 +138,10 @@ def draw_circle(m: int) -> list[tuple[float, float]]:
     return [(round(0.5 + 0.5 * math.sin(a), 4), round(0.5 - 0.5 * math.cos(a), 4)) for a in angles]
 
 
-def network_view(drawing: Mapping[str, Any], names: Sequence[str] = ()) -> Network:
-    """A network from what Network.drawing() says of it."""
+def network_view(drawing: Mapping[str, Any] | None, names: Sequence[str] = ()) -> Network | None:
+    """A network from what Network.drawing() says of it; None where that is nothing."""
+    if drawing is None:
+        return None
     m = len(drawing["perron"])
     return {
         "m": m,
@@ -140,6 +151,12 @@ def network_view(drawing: Mapping[str, Any], names: Sequence[str] = ()) -> Netwo
         "positions": draw_circle(m),
         "links": drawing["links"],
     }
+
+
+def now() -> str:
+    """The date and the time here, as people write them."""
+    moment = datetime.datetime.now().astimezone()
+    return f"{moment.day} {moment:%B %Y, %H:%M %Z}".strip()
 
 
 def odds(epsilon: float) -> str:

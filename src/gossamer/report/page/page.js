@@ -78,6 +78,11 @@ window.gossamer = (() => {
       h("div", { class: "charts" }, ...places));
   }
 
+  function pictures() {
+    if (!view.pictures || !view.pictures.length) return null;
+    return section("pictures", "Pictures", ...view.pictures.map((one) => h("figure", {}, h("figcaption", {}, h("h3", {}, one.title)), h("img", { src: one.data, alt: one.title }))));
+  }
+
   const near = (a, b) => a != null && b != null && Math.abs(a - b) <= 1e-3 * Math.abs(a);
 
   // Learners that spend alike are one line and one row; while a run goes on each is its own.
@@ -197,7 +202,7 @@ window.gossamer = (() => {
 
   function notes() {
     if (!view.notes.length) return null;
-    return section("notes", "To know", h("ul", {}, ...view.notes.map((one) => h("li", {}, one))));
+    return section("notes", view.kind === "comparison" ? "What was found" : "To know", h("ul", {}, ...view.notes.map((one) => h("li", {}, one))));
   }
 
   function copied(text, id) {
@@ -248,7 +253,7 @@ window.gossamer = (() => {
     document.title = view.title;
     const spent = epsilon(), links = network(), table = results(), taken = confusion();
     const middle = spent || view.kind === "comparison" ? [beside(spent, links), row(table, taken)] : [row(links, table), taken];
-    const parts = [header(), claim(), warnings(), facts(), curves(), ...middle, notes(), again(), footer()];
+    const parts = [header(), claim(), warnings(), facts(), curves(), pictures(), ...middle, notes(), again(), footer()];
     document.getElementById("page").replaceChildren(...parts.filter(Boolean));
     waiting.forEach((draw) => draw());
     document.documentElement.dataset.ready = "true";
