@@ -5,6 +5,7 @@ window.gossamerLive = (() => {
   const SILENT = 15000; // milliseconds without a word, of which there is one every five seconds
   const RETRY = [500, 1000, 2000, 5000]; // milliseconds before a connection that was refused is tried again
   const TRAVEL = 1000, TOGETHER = 80; // milliseconds that a message takes, and how many are seen at once
+  const FRAME = 30; // milliseconds: motion is for the eye, and costs the machine that may run the learners
   const WINDOW = 6; // seconds over which speed is measured
   const FEW = 60; // learners of whom each is told; of more those only that do not run
   const WORDS = { running: "running", waiting: "waiting", late: "late", stopped: "stopped", failed: "failed", done: "done", unknown: "not known" };
@@ -86,8 +87,9 @@ window.gossamerLive = (() => {
       item.dataset.learner = one.i;
       item.dataset.state = one.state || "unknown";
       item.children[1].textContent = one.name ?? String(one.i);
-      const round = one.t == null ? "" : `, round ${one.t.toLocaleString("en")}`;
-      item.children[2].textContent = one.said && one.state !== "running" ? `${WORDS[one.state] || one.state}: ${one.said}` : `${WORDS[one.state] || one.state}${round}${one.said ? `, ${one.said}` : ""}`;
+      const word = WORDS[one.state] || one.state, round = one.t == null ? "" : `round ${one.t.toLocaleString("en")}`;
+      const well = ["running", "done", "unknown"].includes(one.state); // of others the reason comes first
+      item.children[2].textContent = well || !one.said ? [word, round, one.said].filter(Boolean).join(", ") : `${word}: ${one.said}`;
     });
     for (const node of document.querySelectorAll(".network .node")) {
       const one = all[Number(node.dataset.learner)];
@@ -99,10 +101,16 @@ window.gossamerLive = (() => {
 
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let drawn = new Map(); // edge -> its message under way
-  let moving = false;
+  let moving = false, moved = 0;
+
+  function seen(element) {
+    const { top, bottom } = element.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  }
 
   function carry(messages) {
-    if (!messages || document.hidden || calm.matches) return;
+    const picture = document.querySelector("svg.network");
+    if (!messages || !picture || document.hidden || calm.matches || !seen(picture)) return;
     const links = [...document.querySelectorAll(".network .link[data-edge]")];
     let chosen = messages === "all" ? links : messages.map((k) => links[k]).filter(Boolean);
     if (chosen.length > TOGETHER) chosen = chosen.filter(() => Math.random() < TOGETHER / chosen.length);
@@ -120,6 +128,8 @@ window.gossamerLive = (() => {
   }
 
   function move(now) {
+    if (now - moved < FRAME) { requestAnimationFrame(move); return; }
+    moved = now;
     for (const [link, { dot, length, start }] of drawn) {
       const share = (now - start) / TRAVEL;
       if (share >= 1 || !link.isConnected) { dot.remove(); drawn.delete(link); continue; }
