@@ -38,6 +38,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/live.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

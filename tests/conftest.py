@@ -142,6 +142,18 @@ def zygote():
     started.close()
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One headless Chromium for all tests of a worker."""
+    from browsing import missing, open_browser  # only now: most tests need no browser
+
+    if missing():
+        pytest.skip(f"BROWSER TESTS DID NOT RUN: {missing()}")
+    driver = open_browser(tmp_path_factory.mktemp("chromium"))
+    yield driver
+    driver.quit()
+
+
 @pytest.fixture
 def own_csv(tmp_path):
     rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -377,10 +377,26 @@ def _said(error: str) -> str:
     return f"{place}{what[0].lower()}{what[1:]}"
 
 
+SHARED, OWN = ("run", "model", "records", "secrets"), ("party", "privacy", "data")
+
+
 def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
+    lines = _tables(config, SHARED + OWN)
+    for j, neighbour in config.neighbours.items():
+        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
+        lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
+    return "\n".join(lines)
+
+
+def shared_toml(config: Config) -> str:
+    """What is the same for everybody, as TOML."""
+    return "\n".join(_tables(config, SHARED))
+
+
+def _tables(config: Config, tables: Sequence[str]) -> list[str]:
     lines: list[str] = []
-    for table in ("run", "model", "records", "secrets", "party", "privacy", "data"):
+    for table in tables:
         part = getattr(config, table)
         if part is None:
             continue
@@ -392,10 +408,7 @@ def to_toml(config: Config) -> str:
         for name, inner in given.items():
             if isinstance(inner, dict) and inner:
                 lines += [f"[{table}.{name}]", *(f"{json.dumps(k)} = {toml_value(v)}" for k, v in inner.items()), ""]
-    for j, neighbour in config.neighbours.items():
-        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
-        lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def graph_json(network: Network) -> str:

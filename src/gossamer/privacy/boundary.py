@@ -15,6 +15,7 @@ from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
+from gossamer.privacy.course import course, first_release, rounds_shown
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
@@ -263,6 +264,20 @@ class PrivateBoundary:
         if self._pairs is None:
             return budgets(spent, for_ever)
         return budgets(spent, for_ever, [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers])
+
+    def course(self, ahead: int | None = None) -> dict[str, Any]:
+        """ε of every learner over the rounds so far, with its budget: what a record's report draws.
+
+        Or over so many rounds, as they are planned: a learner sends nothing new once its budget is spent.
+        """
+        delta, done = self.mechanism.delta, [ledger.rounds for ledger in self.ledgers]
+        if ahead is not None:
+            done = [min(ahead, int(stop)) for stop in self.stops]
+        terms = [ledger.terms for ledger in self.ledgers]
+        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done), first_release(terms))
+        spent = course(terms, rounds, delta, stops=done)
+        budget = [ledger.budget for ledger in self.ledgers]
+        return {"t": rounds.tolist(), "epsilon": spent, "budget": budget, "delta": delta}
 
     @property
     def correlated(self) -> bool:

@@ -56,6 +56,7 @@ class Progress(NamedTuple):
     steps: int  # rounds asked for
     last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
     record: Callable[[], Record]  # makes the record of this moment, to be saved and resumed from
+    course: Callable[[], Mapping[str, Any] | None]  # ε over all rounds asked for, as planned; None without a budget
 
 
 def simulate(
@@ -211,6 +212,7 @@ def simulate(
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
         about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
+        about |= {"graph": network.drawing(), "course": boundary.course()}
         about |= {} if found is None else {"first_step": found}
         claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
         made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
@@ -218,6 +220,7 @@ def simulate(
             behind.add(made.seal)
         return made
 
+    planned = partial(boundary.course, steps)
     private_notes = [] if not private else [OF_WHAT_IS_SENT]
     told = {"claim": boundary.claim, "notes": [*notes, *private_notes], "assumptions": assumed, "from": start}
     with logs.told({**config, **boundary.description, **told}), np.errstate(over="ignore", invalid="ignore"):
@@ -240,7 +243,7 @@ def simulate(
                 history.append(row(t, look()))
                 if logs:
                     logs.log(history[-1], boundary.spent())
-            if callback is not None and callback(Progress(t, steps, history[-1], record)):
+            if callback is not None and callback(Progress(t, steps, history[-1], record, planned)):
                 break
         made = record()
         logs.end(made)
