@@ -1,0 +1,57 @@
+"""The library's sentences in the words of an estimator: what a run calls ranges, an estimator calls bounds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gossamer.errors import Argument, GossamerError, Sentence, Words
+
+SAME = {"graph": "network", "split_by": "learner", "seed": "random_state"}  # another name for the same value
+
+
+def words_for(target: str, owner: str | None = None) -> Words:
+    """Arguments as parameters of an estimator, whose labels and learners are in columns of these names."""
+
+    def words(argument: Argument) -> str:
+        if argument.name in ("range", "ranges"):
+            return _bounds(argument, target)
+        if argument.name == "split_by":
+            return "learner"
+        if argument.name in SAME:
+            value = f"={argument.value!r}" if argument.has_value else ""
+            return f"{SAME[argument.name]}{value}"
+        if argument.name == "drop" and argument.has_value:
+            return f"X.drop(columns={argument.value!r})"
+        return ""  # as Python says it
+
+    return words
+
+
+def _bounds(argument: Argument, target: str) -> str:
+    """bounds={…}, and the target's in a parameter of its own."""
+    said = (argument.python or "").removeprefix("ranges=")
+    try:
+        ranges: Any = ast.literal_eval(said)
+    except (SyntaxError, ValueError):
+        return "bounds"
+    own = ranges.pop(target, None)
+    parts = [f"bounds={ranges!r}"] * bool(ranges) + [f"target_bounds={own!r}"] * (own is not None)
+    return ", ".join(parts)
+
+
+@contextmanager
+def said_by(words: Words) -> Iterator[None]:
+    """A mistake that is found here is told in these words."""
+    try:
+        yield
+    except GossamerError as error:
+        error.parts = (error.said(words),)
+        raise
+
+
+def told(notes: Sequence[str], words: Words) -> list[str]:
+    """Notes in these words."""
+    return [note.said(words) if isinstance(note, Sentence) else note for note in notes]
