@@ -26,7 +26,10 @@ MOST_LEARNERS = 10  # where nobody says how many
 
 @dataclass(frozen=True)
 class Asked:
-    """Parameters as PrivateDecentralizedClassifier documents them; `classes` are names, and None of a quantity."""
+    """Parameters as PrivateDecentralizedClassifier documents them.
+
+    `classes` are names, and None of a quantity; `read_off` are the classes as y has them, where nobody declared them.
+    """
 
     epsilon: Any = None
     delta: float | None = None
@@ -35,7 +38,7 @@ class Asked:
     bounds: Any = None
     categories: Mapping[Any, Sequence[Any]] | None = None
     classes: Sequence[str] | None = None
-    classes_declared: bool = True
+    read_off: Sequence[Any] | None = None
     target_bounds: tuple[float, float] | None = None
     missing: str = "refuse"
     clip: float | None = None
@@ -68,20 +71,20 @@ class Asked:
 
     def spec(self, target: str, steps: int | None = None, horizon: float | None = None) -> Spec:
         """The run that is asked for, on records that are here already; all else is decided by the library's rules."""
-        wanted = {
-            "delta": self.delta,
+        wanted: dict[str, Any] = {
             "graph": self.network if isinstance(self.network, str) else None,
             "clip": None if self.clip is None else float(self.clip),
             "l2": None if self.l2 is None else float(self.l2),
             "standardise": self.standardise,
             "weight": self.weight,
             "steps": _whole("steps", self.steps if steps is None else steps),
-            "secrets": self.secrets,
-            "colluders": _whole("colluders", self.colluders),
         }
         if self.private:
             wanted["epsilon"] = _numbers("epsilon", self.epsilon)
-            wanted["horizon"] = None if horizon is None else f"{horizon!r}" if math.isinf(horizon) else f"{horizon:.0f}"
+        if self.private or self.epsilon is None:  # an infinite budget needs none of these, and is a budget
+            wanted["delta"], wanted["secrets"] = self.delta, self.secrets
+            wanted["colluders"] = _whole("colluders", self.colluders)
+            wanted["horizon"] = None if horizon is None else str(horizon)
         given = {name: value for name, value in wanted.items() if value is not None}
         kind = self.learnt.kind.name
         return Spec.of(csv=SOURCE, target=target, model=kind, algorithm=self.algorithm, seed=self.seed, **given)
@@ -180,4 +183,4 @@ def _whole(argument: str, given: Any) -> int | None:
 
 
 def _is_infinite(epsilon: Any) -> bool:
-    return isinstance(epsilon, float | np.floating) and math.isinf(epsilon) and epsilon > 0
+    return isinstance(epsilon, float | np.floating) and float(epsilon) == math.inf

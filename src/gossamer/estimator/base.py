@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
@@ -15,11 +13,12 @@ from gossamer.estimator.asked import Asked, column_named
 from gossamer.estimator.given import Given, features_of_array, features_of_frame, given_of, is_frame, name_of_labels
 from gossamer.estimator.ongoing import Ongoing, start
 from gossamer.estimator.training import Trained, train
+from gossamer.estimator.unprotected import warn_unless_said
 from gossamer.estimator.words import said_by, words_for
 from gossamer.networks import Network
 from gossamer.predictions import FittedModel
 from gossamer.run_record import Record
-from gossamer.streams.columns import Column, Columns
+from gossamer.streams.columns import Column
 from gossamer.types import Array
 
 try:
@@ -30,10 +29,6 @@ except ImportError:
 
 MOST_SEED = 2**31 - 1
 OF_LABELS = ("classes", "target_bounds")  # parameters that a classifier or a regressor has of its own
-
-
-class NotPrivateWarning(UserWarning):
-    """A model of a class that is called private was trained without noise, and nobody said that it may be."""
 
 
 class DecentralizedEstimator(BaseEstimator, ABC):
@@ -60,7 +55,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         given = self._given(X, y, learner, None, first=True)
         with said_by(words_for(given.target)):
             self._ended(train(self._asked(), given))
-        self._warn()
+        warn_unless_said(self.epsilon, 2)
         return self
 
     def _learn_more(self, X: Any, y: Any, classes: Any, learner: Any) -> Self:
@@ -77,7 +72,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
             run.learn(given)
             self._ended(run)
         if first:
-            self._warn()
+            warn_unless_said(self.epsilon, 3)
         return self
 
     def _ended(self, run: Trained | Ongoing) -> None:
@@ -93,15 +88,6 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         if isinstance(given, int | np.integer) and not isinstance(given, bool):
             return int(given)
         return int(check_random_state(given).randint(MOST_SEED))
-
-    def _warn(self) -> None:
-        if self.epsilon is None:
-            warnings.warn(
-                "epsilon=None: the model was trained without noise and is not private; give epsilon=3.0, for example, "
-                "or epsilon=math.inf if that is what you want.",
-                NotPrivateWarning,
-                stacklevel=3,
-            )
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -180,8 +166,8 @@ class DecentralizedEstimator(BaseEstimator, ABC):
     @property
     def epsilon_(self) -> float:
         """ε that was spent on these rows so far, the largest of all learners'; ∞ where nothing is claimed."""
-        spent = self.record_.epsilon
-        return math.inf if spent is None else float(spent.spent.max())
+        check_is_fitted(self)
+        return self._run.spent()
 
     @property
     def coef_names_(self) -> list[str]:
@@ -193,7 +179,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         return [column for name in self._names() for column in (schema.columns_of(name) if name in known else [name])]
 
     def _weights(self) -> tuple[Array, Array]:
-        """(outputs, columns) coefficients in the units that X has, 0 for what was left out, and (outputs,) constants."""
+        """(outputs, columns) coefficients in X's units, 0 for what was left out, and (outputs,) constants."""
         names, original = self.coef_names_, self._model.original()
         place = {name: k for k, name in enumerate(original.names)}
         rows = [original.weights[place[name]] if name in place else 0 * original.constant for name in names]

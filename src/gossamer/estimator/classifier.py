@@ -135,8 +135,8 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         check_classification_targets(y)
         if first:
             said = self.classes if classes is None else classes
-            self._declared = said is not None
             self.classes_ = np.unique(y if said is None else np.asarray(said))
+            self._read_off = self.classes_.tolist() if said is None else None
             if len(self.classes_) < 2:
                 raise GossamerError(
                     f"y has one class, {self.classes_.tolist()[0]!r}, expected at least two: add rows of another "
@@ -147,7 +147,7 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         return class_column(y, self.classes_)
 
     def _label_settings(self) -> dict[str, Any]:
-        return {"classes": class_names(self.classes_), "classes_declared": self._declared}
+        return {"classes": class_names(self.classes_), "read_off": self._read_off}
 
     @property
     def coef_(self) -> Array:

@@ -1,4 +1,4 @@
-"""Rows, labels and whose they are, as an estimator is given them, in the columns that the library reads records from."""
+"""Rows, labels and whose they are, as an estimator is given them, as columns that the library reads records from."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ the same state twice: whichever goes on second, in the same process, is refused.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter, deque
 from typing import Any
@@ -44,6 +45,7 @@ from gossamer.streams.own import clipped_notes
 from gossamer.types import Array, Integers
 from gossamer.version import __version__
 
+EVALUATIONS, SELDOM = 100, 10  # rows of the history in the planned rounds, and rounds from one to the next at least
 ROOM = 64  # rounds that memory is made for at first; it grows
 _GONE_ON: dict[str, int] = {}  # of private runs in this process: the last round that one of their copies has sent
 
@@ -131,13 +133,20 @@ class Ongoing:
                 "more: start anew, with a larger ", Argument("horizon"), ", or with none, for a budget that holds for "
                 "ever.",
             )  # fmt: skip
+        if _GONE_ON.get(self._name, -1) >= self.t:
+            raise GossamerError(
+                f"a copy of this private run has gone on from round {self.t}: if both did, the same state would be "
+                "released twice, and its budget would not hold; use the copy that is ahead."
+            )
 
     def _owners(self, given: Given) -> Integers:
         """Whose each record is: as it says, or in turn, which is a matter of how many came before."""
         names = self.plan.names
         if given.owner is None:
             if not self.plan.dealt:
-                raise GossamerError(f"learner=None: the first call named {', '.join(names[:12])}; say whose each row is.")
+                raise GossamerError(
+                    f"learner=None: the first call named {', '.join(names[:12])}; say whose each row is."
+                )
             return (self._dealt + np.arange(len(given.columns))) % len(names)
         words = given.columns.words(given.owner)
         place = {name: k for k, name in enumerate(names)}
@@ -153,13 +162,12 @@ class Ongoing:
 
     def _run(self) -> None:
         """Every round that all learners have the records for."""
-        before = self.t
         while self.t < self.plan.horizon and all(
             len(own) >= n for own, n in zip(self._waiting, self.plan.pace.tolist(), strict=True)
         ):
             self._one_round()
-        if self.t > before:
-            self._history.append(self._look())
+            if self.t % max(SELDOM, self.plan.steps // EVALUATIONS) == 0:
+                self._history.append(self._look())
 
     def _one_round(self) -> None:
         pairs = [own.popleft() for own, n in zip(self._waiting, self.plan.pace.tolist(), strict=True) for _ in range(n)]
@@ -168,11 +176,6 @@ class Ongoing:
         )
         boundary = self._boundary
         if isinstance(boundary, PrivateBoundary):
-            if _GONE_ON.get(self._name, -1) >= self.t:
-                raise GossamerError(
-                    f"a copy of this private run has gone on from round {self.t}: if both did, the same state would "
-                    "be released twice, and its budget would not hold; use the copy that is ahead."
-                )
             _GONE_ON[self._name] = self.t
             boundary.lasts(self.t + 1)
         self._seen.see(self._predicts(), batch)
@@ -202,14 +205,27 @@ class Ongoing:
     def network(self) -> Network:
         return self.plan.network
 
+    def margins(self, learner: int, row: Array) -> Array:
+        """(outputs,) what one learner's own model says of a row, as the plan's table has it."""
+        own = self._predicts()[learner].reshape(-1, self.plan.model.outputs)
+        return np.asarray(row @ own)
+
     def fitted(self, learner: str | int | None = None) -> FittedModel:
         """The model so far: the mean of all learners', or one learner's."""
         return fitted_model(self._predicts(), self._config(), self.claim, learner)
 
     @property
     def claim(self) -> str:
-        budget = self._boundary.budget()
+        budget = None if self.plan.mechanism is None or self.plan.mechanism.secrets is None else self._boundary.budget()
         return self._boundary.claim + ("" if budget is None else all_colluding(budget))
+
+    def spent(self, learner: int | None = None) -> float:
+        """A learner's ε so far, or the largest of all; ∞ where nothing is claimed."""
+        boundary = self._boundary
+        if not isinstance(boundary, PrivateBoundary):
+            return math.inf
+        some = boundary.ledgers if learner is None else [boundary.ledgers[learner]]
+        return max(ledger.get_epsilon(boundary.mechanism.delta) for ledger in some)
 
     def notes(self) -> list[str]:
         """What a reader must know."""
@@ -218,7 +234,7 @@ class Ongoing:
         waits = [f"{name} {len(own)}" for name, own in zip(self.plan.names, self._waiting, strict=True) if own]
         if waits:
             said.append(f"Records that wait until all learners have a round's: {', '.join(waits[:12])}.")
-        said += [] if self._boundary.budget() is None else [OF_WHAT_IS_SENT]
+        said += [] if self.plan.mechanism is None else [OF_WHAT_IS_SENT]
         return told(said, words_for(self.plan.schema.target))
 
     def record(self) -> Record:
@@ -227,7 +243,7 @@ class Ongoing:
         kept = self._state._asdict() | self._memory.kept()
         history = np.concatenate([*self._history, *last]).view(np.recarray)
         return Record(
-            self.t, kept, history, self._errors(), np.full(1, np.nan), self._config() | self._boundary.description,
+            self.t, kept, history, self._errors(), np.full(1, np.nan), {**self._config(), **self._boundary.description},
             tuple(self.notes()), self.claim, self._boundary.budget(),
         )  # fmt: skip
 

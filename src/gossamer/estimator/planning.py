@@ -7,6 +7,7 @@ first call has, which is public; nothing of it changes later, whatever comes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,9 @@ from gossamer.streams.own import Dealing, schema_of
 from gossamer.streams.schema import Schema
 from gossamer.types import Array, Integers
 
+# Of a quantity nothing bounds the gradient, and a stream may leave the spreads that were seen when it began. So a
+# record that is so many spreads off pulls no harder the farther it is off; with a budget the rule's clipper is shorter.
+FAR_OFF = 3.0
 ROUNDS_AT_FIRST = 100  # that the first call's rows make, where nobody says how many arrive a round
 
 
@@ -63,35 +67,42 @@ def plan_for(asked: Asked, given: Given) -> Plan:
     columns = given.columns
     dealing = Dealing(split_by=given.owner)
     schema, found, left_out = schema_of(columns, asked.declared(columns, given.target, given.owner), dealing)
-    undeclared = undeclared_of(found, schema)
-    refuse_undeclared(asked, undeclared or "")
+    refuse_undeclared(asked, undeclared_of(found, schema) or "")
     names, counts = _learners(asked, given)
-    pace = _pace(asked, counts)
-    steps = OWN_STEPS if asked.steps is None else asked.steps
-    horizon = math.inf if asked.horizon is None else float(asked.horizon)
-    spec, model, table = _model(asked, given.target, schema, pace, steps, horizon)
-    network = asked.network_of(spec, len(names))
-    mechanism = build_mechanism(spec, len(names), horizon) if spec.private else None
     said = [*columns.notes, *notes_of(found, schema), *read_off(asked)]
     said += [f"Left out, because the name says that it only numbers the records: {name}." for name in left_out]
-    return Plan(
-        spec, schema, table, names, given.owner is None, pace, model, network, mechanism, steps, horizon, tuple(said),
-    )  # fmt: skip
+    table = schema.packed_table(np.empty((0, schema.columns)), np.empty(0))
+    return plan_of(asked, schema, table, names, _pace(asked, counts), given.owner is None, said)
 
 
-def _model(
-    asked: Asked, target: str, schema: Schema, pace: Integers, steps: int, horizon: float
-) -> tuple[Spec, LinearModel, Table]:
-    """The model by the library's rules; as many records are counted on as the planned rounds bring."""
-    spec = asked.spec(target, steps, horizon)
+def plan_of(
+    asked: Asked,
+    schema: Schema,
+    table: Table,
+    names: Sequence[str],
+    pace: Integers,
+    dealt: bool = False,
+    notes: Sequence[str] = (),
+) -> Plan:
+    """What is to be learnt of records that look so, by the library's rules.
+
+    As many records are counted on as the planned rounds bring.
+    """
+    steps = OWN_STEPS if asked.steps is None else asked.steps
+    horizon = math.inf if asked.horizon is None else float(asked.horizon)
+    learnt = asked.learnt
+    spec = asked.spec(schema.target, steps, horizon if asked.private else None)
     check_privacy(spec)
     spec = decide_noise(spec, None)
     spec = spec.but(standardise=standardises(spec, None), step=AUTO)
-    check_model_settings(spec, asked.learnt.kind)
-    table = schema.packed_table(np.empty((0, schema.columns)), np.empty(0))
-    ridge = ridge_of(spec, asked.learnt.kind, int(steps * pace.sum()))
-    model: Any = build_model(spec, asked.learnt, (table.columns,), table, ridge, intercept=True)
-    return spec, model, table
+    check_model_settings(spec, learnt.kind)
+    if learnt.kind.quantity and spec.model.clip is None and not spec.private:
+        spec = spec.but(clip=FAR_OFF * (table.bounds or schema.bounds).l1)
+    ridge = ridge_of(spec, learnt.kind, int(steps * pace.sum()))
+    model: Any = build_model(spec, learnt, (table.columns,), table, ridge, intercept=True)
+    network = asked.network_of(spec, len(names))
+    mechanism = build_mechanism(spec, len(names), horizon) if spec.private else None
+    return Plan(spec, schema, table, tuple(names), dealt, pace, model, network, mechanism, steps, horizon, tuple(notes))
 
 
 def _learners(asked: Asked, given: Given) -> tuple[tuple[str, ...], Integers]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from gossamer.estimator.base import DecentralizedEstimator
 from gossamer.estimator.given import number_column
 from gossamer.streams.columns import Column
@@ -88,7 +90,7 @@ class PrivateDecentralizedRegressor(RegressorMixin, DecentralizedEstimator):
     @property
     def coef_(self) -> Array:
         """(columns,) what one unit of a column adds to what is predicted."""
-        return self._weights()[0][0]
+        return np.asarray(self._weights()[0][0])
 
     @property
     def intercept_(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,10 @@ class Trained(NamedTuple):
     def notes(self) -> list[str]:
         return list(self.said)
 
+    def spent(self) -> float:
+        """The largest ε of all learners' so far; ∞ where nothing is claimed."""
+        return math.inf if self.run.epsilon is None else float(self.run.epsilon.spent.max())
+
     def fitted(self) -> FittedModel:
         return self.run.fitted()
 
@@ -41,6 +46,7 @@ def train(asked: Asked, given: Given) -> Trained:
     learners = asked.learners_for(count)
     if given.owner is None:
         given = in_order(given, np.random.default_rng(asked.seed).permutation(count))
+    spec = asked.spec(given.target, asked.steps_for(count), asked.horizon)
     declared = asked.declared(given.columns, given.target, given.owner)
     dealing = Dealing(learners, given.owner, seed=asked.seed)
     stream = stream_of(given.columns, declared, dealing, {"estimator": asked.learnt.kind.name})
@@ -50,7 +56,7 @@ def train(asked: Asked, given: Given) -> Trained:
             Argument("learners"), " out.",
         )  # fmt: skip
     refuse_undeclared(asked, stream.table.undeclared)
-    parts = build(asked.spec(given.target, asked.steps_for(count), asked.horizon), stream, asked.learnt)
+    parts = build(spec, stream, asked.learnt)
     network = asked.network_of(parts.spec, stream.learners)
     gradient: Any = parts.spec.algorithm.gradient
     record = simulate(
@@ -70,12 +76,12 @@ def train(asked: Asked, given: Given) -> Trained:
 
 def read_off(asked: Asked) -> list[Sentence]:
     """What was read off the labels, in a sentence; the features' are among the stream's notes."""
-    if asked.quantity or asked.classes_declared:
+    if asked.read_off is None:
         return []
     return [
         Sentence(
             "the classes were read off y, where one record can change them and no privacy budget pays for it: declare "
-            "them with ", Argument("classes", list(asked.classes or ())), ".",
+            "them with ", Argument("classes", list(asked.read_off)), ".",
         ).capitalised
     ]  # fmt: skip
 
@@ -85,8 +91,12 @@ def refuse_undeclared(asked: Asked, undeclared: str) -> None:
     if not asked.private:
         return
     found: list[Part] = [undeclared] if undeclared else []
-    if not asked.quantity and not asked.classes_declared:
+    if asked.read_off is not None:
         found += [" Also, "] * bool(found)
-        found += ["the classes were read off y: declare them with ", Argument("classes", list(asked.classes or ())), "."]
+        found += [
+            "the classes were read off y: declare them with ",
+            Argument("classes", list(asked.read_off)),
+            ".",
+        ]
     if found:
         raise NotProvable("privacy cannot be proved: ", *found)

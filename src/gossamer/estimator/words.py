@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gossamer.errors import Argument, GossamerError, Sentence, Words
+from gossamer.errors import Argument, GossamerError, Part, Sentence, Words, in_words
 
 SAME = {"graph": "network", "split_by": "learner", "seed": "random_state"}  # another name for the same value
 
@@ -48,10 +48,29 @@ def said_by(words: Words) -> Iterator[None]:
     try:
         yield
     except GossamerError as error:
-        error.parts = (error.said(words),)
+        error.parts = (in_words(_merged(error.parts), words),)
         raise
 
 
 def told(notes: Sequence[str], words: Words) -> list[str]:
     """Notes in these words."""
-    return [note.said(words) if isinstance(note, Sentence) else note for note in notes]
+    return [in_words(_merged(note.parts), words) if isinstance(note, Sentence) else note for note in notes]
+
+
+def _merged(parts: Sequence[Part]) -> list[Part]:
+    """Sentences within a sentence laid open, and the categories of all columns, each said by itself, said at once."""
+    flat = [each for part in parts for each in (_merged(part.parts) if isinstance(part, Sentence) else [part])]
+    known: dict[str, Any] = {}
+    kept = list[Part]()
+    for part in flat:
+        if not (isinstance(part, Argument) and part.name == "categories" and part.python):
+            kept.append(part)
+            continue
+        if not known:
+            kept.append(part)
+        elif kept[-1] == " ":
+            kept.pop()
+        known |= ast.literal_eval(part.python.removeprefix("categories="))
+    whole = Argument("categories", known, f"categories={known!r}")
+    kept = [whole if isinstance(part, Argument) and part.name == "categories" and known else part for part in kept]
+    return [", " if part == " " else part for part in kept]

@@ -112,7 +112,7 @@ class PrivateBoundary:
     def lasts(self, rounds: int) -> None:
         """Go on for at least so many rounds in all, each learner as far as its budget allows.
 
-        A run that nobody knows the end of is bound for the rounds that were planned; the ledgers know what more of them cost.
+        A run that nobody knows the end of is bound for the rounds that were planned; the ledgers know what more cost.
         """
         if rounds > self._bound:
             self._bound = 2 * rounds
