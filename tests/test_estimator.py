@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import pickle
 import re
@@ -295,6 +294,11 @@ def test_it_works_in_a_pipeline_and_in_a_search():
     ).fit(X, y)
     assert search.best_params_ == {"privatedecentralizedclassifier__l2": 1e-3}
     assert search.score(X, y) > 0.85
+    whose = np.arange(120) % 4
+    made = gs.PrivateDecentralizedClassifier(math.inf, steps=20)
+    assert GridSearchCV(made, {"l2": [1e-3]}, cv=2).fit(X, y, learner=whose).best_estimator_.network_.m == 4
+    assert made.__sklearn_tags__().non_deterministic is False
+    assert clone(made).set_params(epsilon=[1.0, 2.0]).__sklearn_tags__().non_deterministic is True
 
 
 def test_a_model_is_saved_and_comes_back(rows, tmp_path):
@@ -400,22 +404,25 @@ def blocks():
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_a_frame_becomes_a_private_saved_reloaded_predicting_model_in_twelve_lines(tmp_path, monkeypatch):
+def test_the_page_runs_and_its_first_twelve_lines_make_a_private_model_that_is_saved_and_predicts(
+    tmp_path, monkeypatch, capsys
+):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    code = blocks()[0]
-    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    first, *others = blocks()
+    assert len([line for line in first.splitlines() if line.strip()]) <= 12
     names: dict[str, object] = {}
-    exec(code, names)
+    exec(first, names)
     new = pd.read_csv(ROOT / "examples/new-visits.csv")
     assert (names["predicted"] == new["ill"]).mean() > 0.8
     assert names["model"].epsilon_ <= 3
-
-
-def test_every_other_block_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for code in blocks()[1:]:
+    for code in others:
         exec(code, names)
-    assert isinstance(io.StringIO(capsys.readouterr().out), io.StringIO)
+    told = capsys.readouterr().out
+    assert "not private: no noise" in told
+    assert "privacy cannot be proved" in told
+    spent = [float(one) for one in re.findall(r"^after .* ε = (\S+),", told, flags=re.MULTILINE)]
+    assert spent == sorted(spent)
+    assert 0 == spent[0] < spent[-1] < 3
+    assert "3 fits of ε = 1.00 each" in told
+    assert float(re.search(r"^accuracy (\S+)", told, flags=re.MULTILINE)[1]) > 0.8

@@ -95,13 +95,13 @@ class Asked:
             return self.steps
         return min(OWN_STEPS, max(FEWEST_STEPS, records))
 
-    def learners_for(self, records: int) -> int:
+    def learners_for(self, records: float) -> int:
         """How many learners rows are dealt to: the network's, or ten, or fewer where each would have one row only."""
         if self.learners is not None:
             return self.learners
         if isinstance(self.network, Network):
             return self.network.m
-        return max(2, min(MOST_LEARNERS, records // 2))
+        return max(2, int(min(MOST_LEARNERS, records // 2)))
 
     def network_of(self, spec: Spec, learners: int) -> Network:
         """Who talks to whom; a network of one's own must be for so many learners."""

@@ -52,7 +52,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         """
         for name in [name for name in vars(self) if name.endswith("_") or name in ("_run", "_model")]:
             delattr(self, name)
-        given = self._given(X, y, learner, None, first=True)
+        given = self._given(X, y, learner, None, first=True, least=2)
         with said_by(words_for(given.target)):
             self._ended(train(self._asked(), given))
         warn_unless_said(self.epsilon, 2)
@@ -91,7 +91,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def _given(self, X: Any, y: Any, learner: Any, classes: Any, first: bool) -> Given:
+    def _given(self, X: Any, y: Any, learner: Any, classes: Any, first: bool, least: int = 1) -> Given:
         """Rows and labels, checked as scikit-learn checks them, as the library's columns."""
         name = name_of_labels(y) if first else self._model.schema.target  # type: ignore[union-attr]
         if is_frame(X):
@@ -100,7 +100,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         else:
             X, y = validate_data(
                 self, X, y, reset=first, dtype=self._kind(first), ensure_all_finite=self._kind(first) is not object,
-                ensure_min_samples=2 if first else 1,
+                ensure_min_samples=least,
             )  # fmt: skip
             features = features_of_array(X, self._names(), self._words())
         labels = self._labelled(y, classes, first)
@@ -136,6 +136,11 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         return object if self.categories or known else np.float64
 
     # -- what came of it -----------------------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = Asked(epsilon=self.epsilon).private  # noise comes from no seed
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_run" in vars(self)

@@ -108,7 +108,7 @@ def plan_of(
 def _learners(asked: Asked, given: Given) -> tuple[tuple[str, ...], Integers]:
     """The learners' names, and how many records each has in the first call."""
     if given.owner is None:
-        learners = asked.learners_for(len(given.columns))
+        learners = asked.learners_for(math.inf)  # how few the first call brings says nothing of what will come
         if learners < 2:
             raise BadValue("learners", learners, "expected at least 2, one alone has nobody to learn with")
         return tuple(map(str, range(learners))), np.full(learners, len(given.columns) // learners)

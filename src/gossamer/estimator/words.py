@@ -12,8 +12,8 @@ from gossamer.errors import Argument, GossamerError, Part, Sentence, Words, in_w
 SAME = {"graph": "network", "split_by": "learner", "seed": "random_state"}  # another name for the same value
 
 
-def words_for(target: str, owner: str | None = None) -> Words:
-    """Arguments as parameters of an estimator, whose labels and learners are in columns of these names."""
+def words_for(target: str) -> Words:
+    """Arguments as parameters of an estimator, whose labels are in a column of this name."""
 
     def words(argument: Argument) -> str:
         if argument.name in ("range", "ranges"):
