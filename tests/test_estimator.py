@@ -201,6 +201,16 @@ def test_partial_fit_keeps_a_budget_for_ever_and_books_what_the_simulator_books(
     half = streamed(X[:120], y[:120], np.arange(120) % 3, (1, 1, 1))
     whole = run_of(spec.but(epsilon="2", delta=1e-5, horizon="inf"), half)
     np.testing.assert_allclose(spent[2], whole.epsilon.spent, rtol=1e-9)
+    for name in ("noise", "releases", "against"):  # and what is booked is what is drawn
+        assert model.record_.config[name] == whole.config[name]
+
+
+def test_a_run_that_diverges_is_refused():
+    X, y = numbers(90)
+    model = gs.PrivateDecentralizedClassifier(math.inf, bounds=(-1, 1), per_round=1, **QUICK).partial_fit(X, y)
+    model._run._state = model._run._state._replace(theta=model._run._state.theta + np.inf)
+    with pytest.raises(gs.Diverged, match="parameters are not finite at round 31"):
+        model.partial_fit(X[:3], y[:3])
 
 
 def test_a_plan_that_ends_refuses_what_comes_after():
@@ -223,7 +233,7 @@ def test_a_copy_goes_on_to_the_same_numbers_and_of_a_private_run_only_one_does()
     copy = pickle.loads(pickle.dumps(private))
     assert copy.epsilon_ == private.epsilon_
     private.partial_fit(X[60:], y[60:])
-    with pytest.raises(gs.GossamerError, match="a copy of this private run has gone on from round"):
+    with pytest.raises(gs.GossamerError, match=r"a copy of this private run, .*, has gone on from round"):
         copy.partial_fit(X[60:], y[60:])
     _GONE_ON.clear()  # as in another process, where the file is the only copy
     copy.partial_fit(X[60:], y[60:])

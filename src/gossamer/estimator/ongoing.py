@@ -22,7 +22,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm
 from gossamer.automatic import found_step
-from gossamer.errors import Argument, GossamerError
+from gossamer.errors import Argument, Diverged, GossamerError
 from gossamer.estimator.asked import Asked
 from gossamer.estimator.given import Given
 from gossamer.estimator.planning import Plan, plan_for, with_rows
@@ -135,8 +135,9 @@ class Ongoing:
             )  # fmt: skip
         if _GONE_ON.get(self._name, -1) >= self.t:
             raise GossamerError(
-                f"a copy of this private run has gone on from round {self.t}: if both did, the same state would be "
-                "released twice, and its budget would not hold; use the copy that is ahead."
+                f"a copy of this private run, or a call that was interrupted, has gone on from round {self.t}: a "
+                "second time would release the same state twice, and its budget would not hold; use the copy that is "
+                "ahead."
             )
 
     def _owners(self, given: Given) -> Integers:
@@ -162,6 +163,15 @@ class Ongoing:
 
     def _run(self) -> None:
         """Every round that all learners have the records for."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused below
+            self._run_rounds()
+        if not np.isfinite(self._predicts()).all():
+            raise Diverged(
+                f"the run diverged: parameters are not finite at round {self.t}; start anew with a smaller ",
+                Argument("l2"), ", or with narrower bounds.",
+            )  # fmt: skip
+
+    def _run_rounds(self) -> None:
         while self.t < self.plan.horizon and all(
             len(own) >= n for own, n in zip(self._waiting, self.plan.pace.tolist(), strict=True)
         ):
