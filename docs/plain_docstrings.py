@@ -1,0 +1,93 @@
+"""Docstrings here are plain text with indented equations. This turns them into what Sphinx reads, and changes no word.
+
+A paragraph stays a paragraph, and nothing in it is markup but `code`. A block that is indented is shown as it stands. A
+block of lines `name   what it is` becomes a list of names, and so does scikit-learn's kind: a heading that is underlined,
+then names with what they are indented below. A block of lines that begin with "- " becomes a list.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+NAMED = re.compile(r"(\S(?:.*?\S)?) {2,}(\S.*)")
+LITERAL = re.compile(r"`([^`]+)`")
+INDENT = "   "
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", rewrite)
+    return {"parallel_read_safe": True}
+
+
+def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Sphinx asks for a docstring to be changed in place."""
+    lines[:] = as_markup(lines)
+
+
+def as_markup(lines: list[str]) -> list[str]:
+    """A plain docstring's lines in reStructuredText."""
+    out: list[str] = []
+    for block in _blocks(lines):
+        out += [*_block_as_markup(block), ""]
+    return out
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """What stands between empty lines, except that blocks indented one after another are one block."""
+    blocks: list[list[str]] = []
+    after_gap = True
+    for line in lines:
+        if not line.strip():
+            after_gap = True
+            continue
+        indented = line.startswith(" ")
+        if after_gap and indented and blocks and blocks[-1][0].startswith(" "):
+            blocks[-1] += ["", line]
+        elif after_gap:
+            blocks.append([line])
+        else:
+            blocks[-1].append(line)
+        after_gap = False
+    return blocks
+
+
+def _block_as_markup(block: list[str]) -> list[str]:
+    if block[0].startswith(" "):
+        return ["::", "", *(INDENT + line if line else "" for line in block)]
+    if len(block) > 1 and re.fullmatch("-{3,}", block[1]):
+        below = [INDENT + _inline(line.strip()) if line.startswith(" ") else _code(line) for line in block[2:]]
+        return [f"**{block[0]}**", "", *below]
+    if NAMED.fullmatch(block[0]) and all(line.startswith(" ") or NAMED.fullmatch(line) for line in block):
+        return _names(block)
+    if block[0].startswith("- "):
+        return [_inline(line[2:], before="- ") if line.startswith("- ") else "  " + _inline(line.strip()) for line in block]
+    cut = next((k for k, line in enumerate(block) if line.startswith((" ", "- ")) or k and NAMED.fullmatch(line)), None)
+    if cut is None:
+        return [_inline(line) for line in block]
+    return [*(_inline(line) for line in block[:cut]), "", *_block_as_markup(block[cut:])]
+
+
+def _names(block: list[str]) -> list[str]:
+    out: list[str] = []
+    for line in block:
+        named = None if line.startswith(" ") else NAMED.fullmatch(line)
+        if named:
+            out += [_code(named[1]), INDENT + _inline(named[2])]
+        else:
+            out.append(INDENT + _inline(line.strip()))
+    return out
+
+
+def _inline(line: str, before: str = "") -> str:
+    """A line in which nothing but `code` is markup."""
+    parts = LITERAL.split(line)
+    told = "".join(_code(part) if k % 2 else re.sub(r"([\\*_|`])", r"\\\1", part) for k, part in enumerate(parts))
+    # A line must not look like a list, a field or a directive where it is none.
+    return before + re.sub(r"^([-+•:.>]|\w+[.)] |\()", r"\\\1", told)
+
+
+def _code(text: str) -> str:
+    return f"\\ ``{text.strip()}``\\ " if text.strip() else ""
