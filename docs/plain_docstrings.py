@@ -1,8 +1,8 @@
 """Docstrings here are plain text with indented equations. This turns them into what Sphinx reads, and changes no word.
 
 A paragraph stays a paragraph, and nothing in it is markup but `code`. A block that is indented is shown as it stands. A
-block of lines `name   what it is` becomes a list of names, and so does scikit-learn's kind: a heading that is underlined,
-then names with what they are indented below. A block of lines that begin with "- " becomes a list.
+block of lines `name   what it is` becomes a list of names. So does scikit-learn's kind: a heading that is underlined,
+then names, each with what it is indented below. A block of lines that begin with "- " becomes a list.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def _block_as_markup(block: list[str]) -> list[str]:
     if NAMED.fullmatch(block[0]) and all(line.startswith(" ") or NAMED.fullmatch(line) for line in block):
         return _names(block)
     if block[0].startswith("- "):
-        return [_inline(line[2:], before="- ") if line.startswith("- ") else "  " + _inline(line.strip()) for line in block]
-    cut = next((k for k, line in enumerate(block) if line.startswith((" ", "- ")) or k and NAMED.fullmatch(line)), None)
+        return ["- " + _inline(line[2:]) if line[:2] == "- " else "  " + _inline(line.strip()) for line in block]
+    ends = [k for k, line in enumerate(block) if line.startswith((" ", "- ")) or (k and NAMED.fullmatch(line))]
+    cut = min(ends, default=None)
     if cut is None:
         return [_inline(line) for line in block]
     return [*(_inline(line) for line in block[:cut]), "", *_block_as_markup(block[cut:])]
@@ -81,12 +82,12 @@ def _names(block: list[str]) -> list[str]:
     return out
 
 
-def _inline(line: str, before: str = "") -> str:
+def _inline(line: str) -> str:
     """A line in which nothing but `code` is markup."""
     parts = LITERAL.split(line)
     told = "".join(_code(part) if k % 2 else re.sub(r"([\\*_|`])", r"\\\1", part) for k, part in enumerate(parts))
     # A line must not look like a list, a field or a directive where it is none.
-    return before + re.sub(r"^([-+•:.>]|\w+[.)] |\()", r"\\\1", told)
+    return re.sub(r"^([-+•:.>]|\w+[.)] |\()", r"\\\1", told)
 
 
 def _code(text: str) -> str:

@@ -39,7 +39,9 @@ def main() -> None:
         model = gs.Record.load(Path(folder) / "visits")
     found = model.predict(HERE / "new-visits.csv")
     print("new visits:", dict(Counter(found.tolist())))
-    for name, weight in model.coefficients()["yes"].items():
+    weights = model.coefficients()["yes"]
+    assert isinstance(weights, dict)  # of a quantity there would be one set of them, and no classes
+    for name, weight in weights.items():
         print(f"{name:18} {weight:7.3f}")
 
 

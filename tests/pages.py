@@ -11,13 +11,15 @@ A comment right above a block says more of it:
     <!-- not run: needs root -->      why it cannot run here
     <!-- run first: cp a b -->        a command that the page does not show, anywhere on the page
 
-What is printed is compared lightly: each line shown must be printed, in this order, with the same words; `…` stands for
-anything, one number for another, and an accuracy for one that is within 0.05.
+What is printed is compared lightly, because noise differs from run to run: each line shown must be printed, in this
+order, with the same words. `…` stands for anything. An accuracy may differ by 0.05, another number by a factor of 1.8,
+and the numbers of a line with three or more, as tables have, by anything.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import shlex
 import subprocess
@@ -111,8 +113,18 @@ def _like(wanted: str, line: str) -> bool:
     found = re.fullmatch(pattern, line)
     if found is None:
         return False
-    pairs = zip(words, NUMBER.findall(wanted), found.groups(), strict=False)
-    return all(abs(float(a) - float(b)) <= 0.05 for before, a, b in pairs if before.lower().endswith("accuracy "))
+    numbers = zip(words[:-1], NUMBER.findall(wanted), found.groups(), strict=True)
+    pairs = [(before, _number(a), _number(b)) for before, a, b in numbers]
+    accuracies = [abs(a - b) for before, a, b in pairs if before.lower().endswith("accuracy ")]
+    return all(apart <= 0.05 for apart in accuracies) and (len(pairs) > 2 or all(_near(a, b) for _, a, b in pairs))
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-")) if text.count(".") < 2 else math.nan
+
+
+def _near(a: float, b: float) -> bool:
+    return math.isnan(a) or a == b or (a * b > 0 and 1 / 1.8 <= a / b <= 1.8)
 
 
 def run_page(page: Path, folder: Path, command, printed) -> None:
