@@ -64,23 +64,26 @@ def test_parties_train_as_processes_and_their_models_predict(tmp_path):
     assert gs.Record.load(tmp_path / "joint").epsilon.spent == pytest.approx([3, 3, 3])
 
 
-def test_the_papers_experiment_writes_its_numbers(example, tmp_path, monkeypatch, capsys):
-    module = example("mushrooms")
+def test_the_papers_experiment_writes_its_numbers(example, tmp_path, monkeypatch):
+    """Over 100 rounds instead of 2000; tests/test_mushrooms_experiment.py has the numbers themselves."""
+    module, simulate = example("mushrooms"), gs.simulate
+    monkeypatch.setattr(gs, "simulate", lambda *parts, steps, **named: simulate(*parts, steps=100, **named))
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "argv", ["mushrooms.py", "1"])
     module.main()
-    assert 0.95 < json.loads((tmp_path / "results.json").read_text())["runs"][0]["accuracy"] < 0.99
+    assert 0.8 < json.loads((tmp_path / "results.json").read_text())["runs"][0]["accuracy"] < 0.99
     assert (tmp_path / "run.png").stat().st_size > 10_000
 
 
-def test_accuracy_at_matched_budgets_is_measured_and_drawn(example):
-    """One choice of each kind; the whole grid takes hours."""
+def test_accuracy_at_matched_budgets_is_measured_and_drawn(example, monkeypatch):
+    """One choice of each kind, over few rounds; the whole grid takes hours."""
     module = example("privacy_accuracy")
+    monkeypatch.setattr(module, "STEPS", 40)
     found = []
     for name, (law, where) in module.KINDS.items():
         choice = module.choices(where, quick=True)[0]
         reached = module.accuracy((law, where, 10.0, choice, 0))
-        assert 0.4 < reached <= 1
+        assert 0 < reached <= 1, "0 stands for a run that diverged"
         found += [{"noise": name, "epsilon": epsilon, "accuracy": [reached]} for epsilon in module.EPSILONS]
     axes = module.draw(found).axes[0]
     assert len(axes.lines) == 4
