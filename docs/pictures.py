@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, FancyArrowPatch
 
 import gossamer as gs
@@ -25,7 +26,7 @@ def main() -> None:
 
 
 def _figure(panels: int = 2, width: float = 9.0, height: float = 3.8) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
     return figure, list(np.ravel(figure.subplots(1, panels)))
 
 

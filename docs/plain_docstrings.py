@@ -19,12 +19,21 @@ INDENT = "   "
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-signature", name_aliases)
     return {"parallel_read_safe": True}
 
 
 def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Sphinx asks for a docstring to be changed in place."""
     lines[:] = as_markup(lines)
+
+
+def name_aliases(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Types that have a name of their own are shown by it: Array, Schedule."""
+    shown = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
+    return shown[0], shown[1]
 
 
 def as_markup(lines: list[str]) -> list[str]:
