@@ -1,8 +1,8 @@
 """Docstrings here are plain text with indented equations. This turns them into what Sphinx reads, and changes no word.
 
-A paragraph stays a paragraph, and nothing in it is markup but `code`. A block that is indented is shown as it stands. A
-block of lines `name   what it is` becomes a list of names. So does scikit-learn's kind: a heading that is underlined,
-then names, each with what it is indented below. A block of lines that begin with "- " becomes a list.
+A paragraph stays a paragraph, and in it `code`, *words* and **words** are marked. A block that is indented is shown as it
+stands. A block of lines `name   what it is` becomes a list of names. So does scikit-learn's kind: a heading that is
+underlined, then names, each with what it is indented below. A block of lines that begin with "- " becomes a list.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 NAMED = re.compile(r"(\S(?:.*?\S)?) {2,}(\S.*)")
-LITERAL = re.compile(r"`([^`]+)`")
+MARKED = re.compile(r"(`[^`]+`|(?<![\w*])\*\*?[^\W\d_][^*`]*[^\W_]\*\*?(?![\w*]))")  # `code`, *so*, **so**
 INDENT = "   "
 
 
@@ -92,11 +92,15 @@ def _names(block: list[str]) -> list[str]:
 
 
 def _inline(line: str) -> str:
-    """A line in which nothing but `code` is markup."""
-    parts = LITERAL.split(line)
-    told = "".join(_code(part) if k % 2 else re.sub(r"([\\*_|`])", r"\\\1", part) for k, part in enumerate(parts))
+    """A line in which nothing but `code`, *words* and **words** is markup."""
+    parts = MARKED.split(line)
+    told = "".join(_marked(part) if k % 2 else re.sub(r"([\\*_|`])", r"\\\1", part) for k, part in enumerate(parts))
     # A line must not look like a list, a field or a directive where it is none.
     return re.sub(r"^([-+•:.>]|\w+[.)] |\()", r"\\\1", told)
+
+
+def _marked(part: str) -> str:
+    return _code(part[1:-1]) if part.startswith("`") else f"\\ {part}\\ "
 
 
 def _code(text: str) -> str:

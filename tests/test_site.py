@@ -64,7 +64,7 @@ def test_docstrings_become_markup_and_keep_their_words(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     as_markup = importlib.import_module("plain_docstrings").as_markup
     told = [
-        "Moves `x` by *one* step_.",
+        "Moves `x` by *one* step_ * 2.",
         "",
         "    s⁺ = (I+C) s",
         "",
@@ -73,7 +73,7 @@ def test_docstrings_become_markup_and_keep_their_words(monkeypatch):
         "noise  how much",
     ]
     assert as_markup(told) == [
-        "Moves \\ ``x``\\  by \\*one\\* step\\_.", "", "::", "", "       s⁺ = (I+C) s", "",
+        "Moves \\ ``x``\\  by \\ *one*\\  step\\_ \\* 2.", "", "::", "", "       s⁺ = (I+C) s", "",
         "\\ ``step``\\ ", "   how far,", "   at most", "\\ ``noise``\\ ", "   how much", "",
     ]  # fmt: skip
     told = ["Parameters", "----------", "epsilon : float", "    The budget."]
