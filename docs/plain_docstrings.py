@@ -1,7 +1,7 @@
 """Docstrings here are plain text with indented equations. This turns them into what Sphinx reads, and changes no word.
 
-A paragraph stays a paragraph, and in it `code`, *words* and **words** are marked. A block that is indented is shown as it
-stands. A block of lines `name   what it is` becomes a list of names. So does scikit-learn's kind: a heading that is
+A paragraph stays a paragraph, and in it `code`, *words* and **words** are marked. A block that is indented is shown as
+it stands. A block of lines `name   what it is` becomes a list of names. So does scikit-learn's kind: a heading that is
 underlined, then names, each with what it is indented below. A block of lines that begin with "- " becomes a list.
 """
 
