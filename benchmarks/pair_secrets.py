@@ -243,7 +243,7 @@ def page(folder: Path) -> None:
         for colluders in by_colluders:
             path = folder / f"{name}-{colluders}.json"
             if path.exists():
-                parts.append(f"### {name}, {colluders} colluders\n\n{budgets_table(json.loads(path.read_text()))}\n")
+                parts.append(f"## {name}, {colluders} colluders\n\n{budgets_table(json.loads(path.read_text()))}\n")
     curve, compared = (json.loads((folder / f"{one}.json").read_text()) for one in ("learners", "methods"))
     draw_learners(curve).savefig(folder / "learners.png")
     tables = {"budgets": "\n".join(parts), "learners": learners_table(curve), "methods": methods_table(compared)}

@@ -230,7 +230,7 @@ def test_noise_on_messages_is_in_what_a_party_hands_on_and_said(gossamer, tmp_pa
 
 
 def test_the_pages_examples_run(gossamer, tmp_path):
-    """docs/own-data.md, its commands and its Python, on a file with a ward for every learner."""
+    """docs/own-data.md, its commands (tests/test_pages.py runs its Python), on a file with a ward for every learner."""
     page = (Path(__file__).parents[1] / "docs" / "own-data.md").read_text(encoding="utf-8")
     rows = make_rows(120, 0, "logistic")
     named = [row | {"site": f"ward-{row['ward']}", "id": k, "name": f"n{k}"} for k, row in enumerate(rows)]
@@ -247,6 +247,3 @@ def test_the_pages_examples_run(gossamer, tmp_path):
     assert len(shown) >= 3
     for command in shown:
         assert gossamer(*command)[0] == 0, command
-    names = {"gs": gs, "frame": rows}
-    exec(re.search(r"```python\n(.*?)```", page, flags=re.DOTALL)[1], names)
-    assert set(names["record"].coefficients()["yes"]) == {"age", "dose", "intercept"}
