@@ -1,0 +1,178 @@
+"""Was this record there? Two worlds that differ in one record, told apart over many runs by the likelihood ratio.
+
+The two worlds are the worst that a sceptic found (gossamer.checks.climb); runs are drawn with the mechanism's own exact
+noise, and each gets the logarithm of its likelihood ratio (gossamer.checks.judge.scores). By Neyman and Pearson no test
+has more true alarms for as many false ones. What ε and δ allow of any test (Wasserman & Zhou, JASA 2010; Kairouz, Oh &
+Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015):
+
+    TPR ≤ min(e^ε FPR + δ,  1 − e^−ε (1 − δ − FPR))
+
+**What is certified.** A threshold is chosen on one half of the runs, and looked at on the other. There the rates lie
+above TPR⁻ and below FPR⁺ with a confidence of 95 % (Clopper & Pearson, Biometrika 1934; 97.5 % each), so that
+ε ≥ log((TPR⁻ − δ)/FPR⁺) of any (ε, δ) that holds. This is the estimate of Jagielski, Ullman & Oprea ("Auditing
+Differentially Private Machine Learning", NeurIPS 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from gossamer.algorithms import ldp_gradient_tracking
+from gossamer.checks import ALARM
+from gossamer.checks.judge import scores
+from gossamer.checks.worlds import Case
+from gossamer.models import Clip, Gradient, LogisticRegression
+from gossamer.networks import Network
+from gossamer.privacy import Accountant, Mechanism, Secrets
+from gossamer.privacy.laws import law_named
+from gossamer.privacy.mechanisms import mechanism_named
+from gossamer.privacy.releases import every
+from gossamer.schedules import Decay
+from gossamer.types import Array
+
+CONFIDENCE = 0.95
+ROUNDS = 8
+LEARNERS = 5
+PLANTED = 10.0  # times less noise than is claimed, where the attack is to find it
+KINDS = {
+    "messages": "noise on messages",
+    "latest": "at the source, latest gradient",
+    "history": "at the source, all records so far",
+    "secrets": "the same with pair secrets, one colluding",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """Two worlds told apart: scores of runs in either, and what they certify."""
+
+    kind: str
+    epsilon: float  # claimed
+    delta: float
+    present: Array  # scores of runs with the record
+    absent: Array  # and with another in its place
+
+    def certified(self, confidence: float = CONFIDENCE) -> float:
+        """An ε below which no claim at δ is true, with this confidence."""
+        return certified_epsilon(self.present, self.absent, self.delta, confidence)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim stands: it is refuted where chance would do that once in a million times."""
+        return self.certified(1 - ALARM) <= self.epsilon
+
+    def true_alarms(self, false_alarms: float) -> float:
+        """The share of runs with the record that are found, where so many without it are taken for one."""
+        return float(np.interp(false_alarms, *roc(self.present, self.absent)))
+
+    @property
+    def area(self) -> float:
+        """Under the curve: the chance that a run with the record scores higher than one without."""
+        rates = roc(self.present, self.absent)
+        return float(np.trapezoid(rates[1], rates[0]))
+
+
+def tell_apart(kind: str, law: str, epsilon: float, runs: int, *, delta: float = 1e-5, times: float = 1.0) -> Told:
+    """One kind of noise; `times` as much of it as is claimed is drawn."""
+    case = case_of(kind, law, epsilon, 0.0 if law == "laplace" else delta)
+    learner, spent = 0, case.mechanism.delta
+
+    def draw(values: Array, scale: float) -> Array:
+        exact = np.asarray(case.law.exact(values, scale))
+        return exact if times == 1 else np.asarray(values + times * (exact - values))
+
+    present, absent = scores(case, learner, runs, draw)
+    claim = Accountant(case.terms[learner], delta=spent).epsilon_at(case.rounds, spent)
+    return Told(kind, float(claim), spent, present, absent)
+
+
+def case_of(kind: str, law: str, epsilon: float, delta: float) -> Case:
+    """A small run in which the sceptic may choose everything."""
+    norm = law_named(law).norm
+    make = mechanism_named(law).for_budget
+    gradient: Gradient = "latest" if kind == "latest" else "history"
+    mechanism: Mechanism
+    if kind == "messages":
+        mechanism = make(epsilon, delta, horizon=ROUNDS)
+    elif kind == "latest":
+        mechanism = make(epsilon, delta, where="source", horizon=ROUNDS)
+    else:
+        mechanism = make(epsilon, delta, where="source", horizon=ROUNDS, releases=every(1, after=2))
+    if kind == "secrets":
+        mechanism = replace(mechanism, secrets=Secrets(colluders=1))
+    algorithm = ldp_gradient_tracking(step=Decay(0.05, 0.8))
+    model = LogisticRegression(0.01, Clip(norm, 1.0))
+    return Case(algorithm, Network.ring(LEARNERS), model, mechanism, gradient, ROUNDS)
+
+
+def tell_all_apart(
+    law: str, epsilons: Sequence[float], runs: int, progress: Callable[[int, int], None], times: float = 1.0
+) -> list[Told]:
+    """All kinds of noise at all ε; pair secrets are for Gaussian noise alone."""
+    kinds = [kind for kind in KINDS if kind != "secrets" or law == "gaussian"]
+    cases = [(kind, epsilon) for kind in kinds for epsilon in sorted(epsilons)]
+    told = []
+    for done, (kind, epsilon) in enumerate(cases):
+        progress(done, len(cases))
+        told.append(tell_apart(kind, law, epsilon, runs, times=times))
+    progress(len(cases), len(cases))
+    return told
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+def roc(present: Array, absent: Array) -> tuple[Array, Array]:
+    """False and true alarms of every threshold, from none to all."""
+    thresholds = np.concatenate([[np.inf], np.unique(np.concatenate([present, absent]))[::-1]])
+    return _above(absent, thresholds), _above(present, thresholds)
+
+
+def _above(values: Array, thresholds: Array) -> Array:
+    """The share of the values that is at least each threshold."""
+    return np.asarray(1 - np.searchsorted(np.sort(values), thresholds, side="left") / len(values))
+
+
+def allowed_alarms(false_alarms: Array, epsilon: float, delta: float) -> Array:
+    """The most true alarms that (ε, δ) allows."""
+    grown = np.exp(np.minimum(epsilon, 700.0)) * false_alarms + delta
+    return np.asarray(np.clip(np.minimum(grown, 1 - math.exp(-epsilon) * (1 - delta - false_alarms)), 0.0, 1.0))
+
+
+class Test(NamedTuple):
+    """An event: scores at or above the threshold, or below it."""
+
+    threshold: float
+    above: bool
+
+
+def certified_epsilon(present: Array, absent: Array, delta: float, confidence: float = CONFIDENCE) -> float:
+    """An ε below which no claim at δ can be true, with this confidence."""
+    half_one, half_other = len(present) // 2, len(absent) // 2
+    test = best_test(present[:half_one], absent[:half_other], delta, confidence)
+    return bound_of(test, present[half_one:], absent[half_other:], delta, confidence)
+
+
+def best_test(present: Array, absent: Array, delta: float, confidence: float) -> Test:
+    """The event that certifies most on these runs."""
+    quantiles = np.unique(np.quantile(np.concatenate([present, absent]), np.linspace(0.002, 0.998, 250)))
+    tests = [Test(float(threshold), above) for threshold in quantiles for above in (True, False)]
+    return max(tests, key=lambda test: bound_of(test, present, absent, delta, confidence))
+
+
+def bound_of(test: Test, present: Array, absent: Array, delta: float, confidence: float) -> float:
+    """log((p⁻ − δ)/q⁺) of the event's probabilities, p where it is likelier: with the record, or without it."""
+    likely, rare = (present, absent) if test.above else (absent, present)
+    hits, alarms = (
+        int(np.sum((scored >= test.threshold) == test.above)) for scored in (likely, rare)
+    )
+    side = (1 - confidence) / 2
+    low = float(scipy.special.betaincinv(hits, len(likely) - hits + 1, side)) if hits else 0.0
+    high = float(scipy.special.betaincinv(alarms + 1, len(rare) - alarms, 1 - side)) if alarms < len(rare) else 1.0
+    return math.log((low - delta) / high) if low - delta > high else 0.0
