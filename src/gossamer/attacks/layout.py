@@ -117,7 +117,8 @@ MEANING: Mapping[str, Mapping[str, str]] = {  # what the letters of the mushroom
         "gill-attachment": "attached=a descending=d free=f notched=n",
         "gill-spacing": "close=c crowded=w distant=d",
         "gill-size": "broad=b narrow=n",
-        "gill-color": "black=k brown=n buff=b chocolate=h gray=g green=r orange=o pink=p purple=u red=e white=w yellow=y",
+        "gill-color": "black=k brown=n buff=b chocolate=h gray=g green=r orange=o pink=p purple=u red=e white=w "
+        "yellow=y",
         "stalk-shape": "enlarging=e tapering=t",
         "stalk-root": "bulbous=b club=c cup=u equal=e rhizomorphs=z rooted=r unknown=?",
         "stalk-surface-above-ring": _SURFACE,

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from gossamer.attacks.kinds import KINDS, Kind, where_of
 from gossamer.attacks.layout import Layout
 from gossamer.attacks.reading import Found, read_first, read_records, sum_of_gradients
 from gossamer.attacks.suspects import most_guessed, suspect
@@ -33,12 +34,6 @@ from gossamer.schedules import Decay
 from gossamer.streams import OnePass
 from gossamer.types import Array, Integers
 
-Kind = Literal["messages", "latest", "history"]
-KINDS: dict[Kind, str] = {
-    "messages": "noise on messages",
-    "latest": "at the source, latest gradient",
-    "history": "at the source, all records so far",
-}
 STEP = Decay(1.0, 0.8)
 L2 = 0.01
 CLIP = 0.5  # of the largest gradient there can be: all of a gradient at θ = 0, as `gossamer run --epsilon` has it
@@ -138,16 +133,21 @@ def attack_one(attacked: Attacked, kind: Kind, epsilon: float) -> Outcome:
     trials = [trial for run in range(attacked.runs) for trial in _trials(attacked, kind, epsilon, run)]
     delta = 0.0 if attacked.law == "laplace" else attacked.delta
 
-    def mean(name: str) -> float:
-        return float(np.mean([getattr(trial, name) for trial in trials]))
-
-    off = np.array([trial.off for trial in trials])  # (trials, attacks, numbers)
-    root = np.sqrt((off**2).mean(axis=0))
-    errors = {each.name: tuple(map(float, root[:, k])) for k, each in enumerate(attacked.layout.numeric)}
+    read, columns, guessed = np.mean([trial.right for trial in trials], axis=0).tolist()
+    root = np.sqrt(np.mean([trial.off**2 for trial in trials], axis=0))
+    errors = {each.name: (*root[:, k].tolist(),) for k, each in enumerate(attacked.layout.numeric)}
     return Outcome(
-        kind, epsilon, most_guessed(epsilon, delta, attacked.suspects), mean("named"),
-        sum(trial.hit for trial in trials), mean("read"), mean("columns"), mean("guessed"), errors, trials[0].said,  # type: ignore[arg-type]
-    )  # fmt: skip
+        kind=kind,
+        epsilon=epsilon,
+        allowed=most_guessed(epsilon, delta, attacked.suspects),
+        named=float(np.mean([trial.named for trial in trials])),
+        hits=sum(trial.hit for trial in trials),
+        read=read,
+        columns=columns,
+        guessed=guessed,
+        number_errors=errors,
+        first=trials[0].said,
+    )
 
 
 # -- one record --------------------------------------------------------------------------------------------------------
@@ -156,17 +156,14 @@ def attack_one(attacked: Attacked, kind: Kind, epsilon: float) -> Outcome:
 class _Trial(NamedTuple):
     named: float
     hit: bool
-    read: float
-    columns: float
-    guessed: float
-    off: Array  # (3, numbers): errors in a number's own units, as read, by suspects, and without a look
+    right: Array  # (3,): the share of columns with categories, as read, by suspects, and without a look
+    off: Array  # (3, numbers): errors in a number's own units, likewise
     said: dict[str, str]
 
 
 def _trials(attacked: Attacked, kind: Kind, epsilon: float, run: int) -> Iterator[_Trial]:
     delta = 0.0 if attacked.law == "laplace" else attacked.delta
-    where: Literal["messages", "source"] = "messages" if kind == "messages" else "source"
-    mechanism = mechanism_named(attacked.law).for_budget(epsilon, delta, where=where)
+    mechanism = mechanism_named(attacked.law).for_budget(epsilon, delta, where=where_of(kind))
     scene = attacked.scene(run, mechanism, "latest" if kind == "latest" else "history")
     heard, features = listen(scene), np.asarray(dense_rows(scene.stream.table), dtype=float)
     rng = np.random.default_rng([attacked.seed, run, 1])
@@ -176,12 +173,11 @@ def _trials(attacked: Attacked, kind: Kind, epsilon: float, run: int) -> Iterato
         posterior = suspect(scene, heard, i, suspects)
         read = read_first(first_gradient(scene, heard, i), attacked.layout)
         listed = features[suspects]
-        right = [_right(attacked.layout, X[0], guess) for guess in (read.x, posterior.share @ listed, listed.mean(0))]
-        off = [
-            [float(each.number(guess) - each.number(X[0])) for each in attacked.layout.numeric]
-            for guess in (read.x, posterior.share @ listed, listed.mean(axis=0))
-        ]
-        yield _Trial(posterior.certainty, posterior.named == 0, *right, np.array(off), attacked.layout.said(*read))
+        guesses = (read.x, np.asarray(posterior.share @ listed), listed.mean(axis=0))
+        right = np.array([_right(attacked.layout, X[0], guess) for guess in guesses])
+        numbers = attacked.layout.numeric
+        off = np.array([[each.number(guess) - each.number(X[0]) for each in numbers] for guess in guesses])
+        yield _Trial(posterior.certainty, posterior.named == 0, right, off, attacked.layout.said(*read))
 
 
 def first_gradient(scene: Scene, heard: Heard, learner: int) -> Array:

@@ -24,6 +24,7 @@ import numpy as np
 import scipy
 
 from gossamer.algorithms import ldp_gradient_tracking
+from gossamer.attacks.kinds import KINDS
 from gossamer.checks import ALARM
 from gossamer.checks.judge import scores
 from gossamer.checks.worlds import Case
@@ -40,10 +41,8 @@ CONFIDENCE = 0.95
 ROUNDS = 8
 LEARNERS = 5
 PLANTED = 10.0  # times less noise than is claimed, where the attack is to find it
-KINDS = {
-    "messages": "noise on messages",
-    "latest": "at the source, latest gradient",
-    "history": "at the source, all records so far",
+TOLD: dict[str, str] = {
+    **{str(kind): words for kind, words in KINDS.items()},
     "secrets": "the same with pair secrets, one colluding",
 }
 
@@ -115,7 +114,7 @@ def tell_all_apart(
     law: str, epsilons: Sequence[float], runs: int, progress: Callable[[int, int], None], times: float = 1.0
 ) -> list[Told]:
     """All kinds of noise at all ε; pair secrets are for Gaussian noise alone."""
-    kinds = [kind for kind in KINDS if kind != "secrets" or law == "gaussian"]
+    kinds = [kind for kind in TOLD if kind != "secrets" or law == "gaussian"]
     cases = [(kind, epsilon) for kind in kinds for epsilon in sorted(epsilons)]
     told = []
     for done, (kind, epsilon) in enumerate(cases):
@@ -169,9 +168,7 @@ def best_test(present: Array, absent: Array, delta: float, confidence: float) ->
 def bound_of(test: Test, present: Array, absent: Array, delta: float, confidence: float) -> float:
     """log((p⁻ − δ)/q⁺) of the event's probabilities, p where it is likelier: with the record, or without it."""
     likely, rare = (present, absent) if test.above else (absent, present)
-    hits, alarms = (
-        int(np.sum((scored >= test.threshold) == test.above)) for scored in (likely, rare)
-    )
+    hits, alarms = (int(np.sum((scored >= test.threshold) == test.above)) for scored in (likely, rare))
     side = (1 - confidence) / 2
     low = float(scipy.special.betaincinv(hits, len(likely) - hits + 1, side)) if hits else 0.0
     high = float(scipy.special.betaincinv(alarms + 1, len(rare) - alarms, 1 - side)) if alarms < len(rare) else 1.0

@@ -31,7 +31,6 @@ from gossamer.simulate.engine import Mixer
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 
-
 OVER: tuple[Matrix, Matrix] = ("C", "R")  # what s, and what θ and z, are sent over
 
 
@@ -71,9 +70,7 @@ class Scene:
     def boundary(self) -> PrivateBoundary | Unproved:
         if self.mechanism is None:
             return Unproved(None)
-        setting = setting_of(
-            self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds
-        )
+        setting = setting_of(self.algorithm, self.network, self.stream, self.model, self.gradient, self.rounds)
         return self.mechanism.over(self.rounds).bind(setting)
 
     def memory(self, learners: int) -> Any:
@@ -102,7 +99,7 @@ def listen(scene: Scene) -> Heard:
         sent.append({channel: _array(each.value) for channel, each in out.items()})
         got = {channel: mix(each.over, each.value) for channel, each in out.items()}
         state = rounds.receive(state, gradient, got, [c for c, each in out.items() if each.private], t)
-    if not private or boundary.mechanism.where == "source":  # one message more, in which the last gradient is
+    if scene.mechanism is None or scene.mechanism.where == "source":  # one message more, in which the last gradient is
         sent.append({"s": _array(state.s), "theta": _array(state.theta)})
     return Heard(sent, boundary)
 
