@@ -136,20 +136,28 @@ def attack_images(pictured: Pictured, epsilons: Sequence[float], progress: Calla
     pictures: list[Picture] = []
     for done, (kind, epsilon) in enumerate(cases):
         progress(done, len(cases))
-        pictures += _attacked(pictured, kind, epsilon)
+        pictures += attack_one(pictured, kind, epsilon)
     progress(len(cases), len(cases))
+    return Album(*originals(pictured), pictures, guess_errors(pictured), pictured.suspects, pictured.delta)
+
+
+def originals(pictured: Pictured) -> tuple[list[Array], list[int]]:
     scene = pictured.scene(None)
-    first = [_suspects(scene, i, pictured)[0] for i in range(pictured.images)]
-    originals = [_shown(scene, int(k)) for k in first]
-    labels = [int(scene.stream.table.labels[k]) for k in first]
-    means = [
-        np.mean([_shown(scene, int(k)) for k in _suspects(scene, i, pictured)], axis=0) for i in range(pictured.images)
-    ]
-    guessed = [float(((mean - one) ** 2).mean()) for mean, one in zip(means, originals, strict=True)]
-    return Album(originals, labels, pictures, guessed, pictured.suspects, pictured.delta)
+    first = [int(_suspects(scene, i, pictured)[0]) for i in range(pictured.images)]
+    return [_shown(scene, k) for k in first], [int(scene.stream.table.labels[k]) for k in first]
 
 
-def _attacked(pictured: Pictured, kind: Kind | None, epsilon: float) -> Iterator[Picture]:
+def guess_errors(pictured: Pictured) -> list[float]:
+    """For each image, the squared error of the mean of all suspects."""
+    scene, errors = pictured.scene(None), list[float]()
+    for i in range(pictured.images):
+        listed = np.array([_shown(scene, int(k)) for k in _suspects(scene, i, pictured)])
+        errors.append(float(((listed.mean(axis=0) - listed[0]) ** 2).mean()))
+    return errors
+
+
+def attack_one(pictured: Pictured, kind: Kind | None, epsilon: float) -> Iterator[Picture]:
+    """Every image under one kind of noise."""
     scene = pictured.scene(kind, epsilon)
     heard = listen(scene)
     for i in range(pictured.images):

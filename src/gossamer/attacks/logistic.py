@@ -23,7 +23,7 @@ from gossamer.attacks.layout import Layout
 from gossamer.attacks.reading import Found, read_first, read_records, sum_of_gradients
 from gossamer.attacks.suspects import most_guessed, suspect
 from gossamer.attacks.wire import Heard, Scene, listen, read_gradients, received
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models import Clip, Gradient, LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism
@@ -57,13 +57,24 @@ class Attacked:
     def trials(self) -> int:
         return self.runs * self.network.m
 
+    def check(self, noised: bool = True) -> None:
+        """Refuse what there are not records enough for, before anything is run; suspects are asked for with noise."""
+        counts = self.stream.room(2**40)
+        if counts.min() < self.rounds:
+            raise GossamerError(
+                f"learner {int(counts.argmin())} has {counts.min()} records for {self.rounds} rounds: use fewer ",
+                Argument("rounds"), ".",
+            )  # fmt: skip
+        others = (self.network.m - 1) * self.rounds
+        if noised and self.suspects - 1 > others:
+            raise BadValue(
+                "suspects", self.suspects, f"the other learners have {others} records in these rounds",
+                ["use fewer, or more ", Argument("rounds")],
+            )  # fmt: skip
+
     def part(self, run: int) -> OnePass:
         """A record a round for every learner, in an order of this run's own."""
         rng, counts = np.random.default_rng([self.seed, run]), self.stream.room(2**40)
-        if counts.min() < self.rounds:
-            raise GossamerError(
-                f"learner {int(counts.argmin())} has {counts.min()} records for {self.rounds} rounds: use fewer rounds."
-            )
         return self.stream.only([rng.permutation(int(n))[: self.rounds] for n in counts])
 
     def scene(self, run: int, mechanism: Mechanism | None = None, gradient: Gradient = "history") -> Scene:
@@ -205,10 +216,6 @@ def _suspects(scene: Scene, learner: int, count: int, rng: np.random.Generator) 
     """Numbers in the table: a learner's first record, then others' records; its own others are known, and are none."""
     own = learner * scene.rounds + np.arange(scene.rounds)
     others = np.setdiff1d(np.arange(len(scene.stream.table)), own)
-    if count - 1 > len(others):
-        raise GossamerError(
-            f"{count} suspects, and the others have {len(others)} records in these rounds: use more rounds, or fewer."
-        )
     return np.concatenate([own[:1], rng.choice(others, count - 1, replace=False)])
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +26,13 @@ import scipy
 from gossamer.algorithms import ldp_gradient_tracking
 from gossamer.attacks.kinds import KINDS
 from gossamer.checks import ALARM
+from gossamer.checks.climb import Worst, worst_found
 from gossamer.checks.judge import scores
 from gossamer.checks.worlds import Case
 from gossamer.models import Clip, Gradient, LogisticRegression
 from gossamer.networks import Network
 from gossamer.privacy import Accountant, Mechanism, Secrets
+from gossamer.privacy.accountant import Where
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
 from gossamer.privacy.releases import every
@@ -38,13 +40,14 @@ from gossamer.schedules import Decay
 from gossamer.types import Array
 
 CONFIDENCE = 0.95
+DELTA = 1e-5  # of Gaussian noise
 ROUNDS = 8
 LEARNERS = 5
+RELEASES = every(1, after=2)
+TRIES, CLIMBS = 4, 40  # of the sceptic: it starts near the worst
 PLANTED = 10.0  # times less noise than is claimed, where the attack is to find it
-TOLD: dict[str, str] = {
-    **{str(kind): words for kind, words in KINDS.items()},
-    "secrets": "the same with pair secrets, one colluding",
-}
+SECRETS = {"secrets": "the same with pair secrets, one colluding"}
+TOLD: dict[str, str] = {str(kind): words for kind, words in KINDS.items()} | SECRETS
 
 
 @dataclass(frozen=True)
@@ -77,35 +80,44 @@ class Told:
         return float(np.trapezoid(rates[1], rates[0]))
 
 
-def tell_apart(kind: str, law: str, epsilon: float, runs: int, *, delta: float = 1e-5, times: float = 1.0) -> Told:
-    """One kind of noise; `times` as much of it as is claimed is drawn."""
-    case = case_of(kind, law, epsilon, 0.0 if law == "laplace" else delta)
+def tell_apart(
+    kind: str,
+    law: str,
+    epsilon: float,
+    runs: int,
+    *,
+    times: float = 1.0,
+    worst: Worst | None = None,
+) -> Told:
+    """One kind of noise; `times` as much of it as is claimed is drawn, in two worlds that `find_worst` found."""
+    case = case_of(kind, law, epsilon)
     learner, spent = 0, case.mechanism.delta
 
     def draw(values: Array, scale: float) -> Array:
         exact = np.asarray(case.law.exact(values, scale))
         return exact if times == 1 else np.asarray(values + times * (exact - values))
 
-    present, absent = scores(case, learner, runs, draw)
+    present, absent = scores(case, learner, runs, draw, worst or find_worst(kind, law, epsilon))
     claim = Accountant(case.terms[learner], delta=spent).epsilon_at(case.rounds, spent)
     return Told(kind, float(claim), spent, present, absent)
 
 
-def case_of(kind: str, law: str, epsilon: float, delta: float) -> Case:
+def find_worst(kind: str, law: str, epsilon: float) -> Worst:
+    """Two worlds in which what learners send differs most; any two are neighbours, so they serve at every ε."""
+    return worst_found(case_of(kind, law, epsilon), tries=TRIES, climbs=CLIMBS)
+
+
+def case_of(kind: str, law: str, epsilon: float) -> Case:
     """A small run in which the sceptic may choose everything."""
-    norm = law_named(law).norm
-    make = mechanism_named(law).for_budget
-    gradient: Gradient = "latest" if kind == "latest" else "history"
-    mechanism: Mechanism
-    if kind == "messages":
-        mechanism = make(epsilon, delta, horizon=ROUNDS)
-    elif kind == "latest":
-        mechanism = make(epsilon, delta, where="source", horizon=ROUNDS)
-    else:
-        mechanism = make(epsilon, delta, where="source", horizon=ROUNDS, releases=every(1, after=2))
-    if kind == "secrets":
-        mechanism = replace(mechanism, secrets=Secrets(colluders=1))
+    norm, spent = law_named(law).norm, 0.0 if law == "laplace" else DELTA
+    where: Where = "messages" if kind == "messages" else "source"
+    mechanism: Mechanism = mechanism_named(law).for_budget(
+        epsilon, spent, horizon=ROUNDS, where=where,
+        releases=RELEASES if kind in ("history", "secrets") else None,
+        secrets=Secrets(colluders=1) if kind == "secrets" else None,
+    )  # fmt: skip
     algorithm = ldp_gradient_tracking(step=Decay(0.05, 0.8))
+    gradient: Gradient = "latest" if kind == "latest" else "history"
     model = LogisticRegression(0.01, Clip(norm, 1.0))
     return Case(algorithm, Network.ring(LEARNERS), model, mechanism, gradient, ROUNDS)
 
@@ -115,12 +127,13 @@ def tell_all_apart(
 ) -> list[Told]:
     """All kinds of noise at all ε; pair secrets are for Gaussian noise alone."""
     kinds = [kind for kind in TOLD if kind != "secrets" or law == "gaussian"]
-    cases = [(kind, epsilon) for kind in kinds for epsilon in sorted(epsilons)]
-    told = []
-    for done, (kind, epsilon) in enumerate(cases):
-        progress(done, len(cases))
-        told.append(tell_apart(kind, law, epsilon, runs, times=times))
-    progress(len(cases), len(cases))
+    told, count = list[Told](), len(kinds) * len(epsilons)
+    for kind in kinds:
+        worst = find_worst(kind, law, epsilons[0])
+        for epsilon in sorted(epsilons):
+            progress(len(told), count)
+            told.append(tell_apart(kind, law, epsilon, runs, times=times, worst=worst))
+    progress(count, count)
     return told
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"messages": "#b9770e", "latest": "#1f618d", "history": "#117864", "secrets": "#6c3483"}
 RIGHT, WRONG, TRUE = "#c9e7cf", "#f6d3cf", "#eceff1"
-FEWEST = 1e-3  # of alarms, where a logarithmic axis starts
+ALARMS = 50  # of runs, from which on a logarithmic axis shows a share: below, chance draws the curve
 
 
 def draw_record(plain: Plain, outcomes: Sequence[Outcome], title: str) -> Figure:
@@ -34,9 +34,11 @@ def draw_record(plain: Plain, outcomes: Sequence[Outcome], title: str) -> Figure
     names = list(plain.true)
     figure = Figure(figsize=(2.4 + 1.12 * len(said), 1.5 + 0.3 * len(names)), dpi=140)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-2.1, len(said)), ylim=(len(names) + 0.1, -3.1))
+    axes.set(xlim=(-2.1, len(said) + 0.05), ylim=(len(names) + 0.1, -3.1))
     axes.axis("off")
     axes.text(-2.05, -2.6, title, fontsize=11, weight="bold", va="center")
+    meant = "green: right, with noise mostly by luck; red: wrong"
+    axes.text(len(said), -2.6, meant, fontsize=8.5, va="center", ha="right", color="#555")
     for k, head in enumerate(heads):
         axes.text(k + 0.5, -0.45, head, ha="center", va="center", fontsize=8.5, weight="bold")
     for kind, words in KINDS.items():
@@ -150,10 +152,11 @@ def draw_roc(told: Sequence[Told]) -> Figure:
     by_claim: dict[float, list[Told]] = {}
     for one in told:
         by_claim.setdefault(round(one.epsilon, 3), []).append(one)
+    fewest = min(0.1, ALARMS / min(len(one.absent) for one in told))
     figure = Figure(figsize=(9.6, 4.3 * len(by_claim)), dpi=140, layout="constrained")
     grid: Any = figure.subplots(len(by_claim), 2, squeeze=False)
     for (claim, some), (plain, logged) in zip(by_claim.items(), grid, strict=True):
-        for axes, x in ((plain, np.linspace(0, 1, 400)), (logged, np.geomspace(FEWEST, 1, 400))):
+        for axes, x in ((plain, np.linspace(0, 1, 400)), (logged, np.geomspace(fewest, 1, 400))):
             allowed = allowed_alarms(x, claim, some[0].delta)
             axes.fill_between(x, allowed, 1.0, color="#f4e3e1", linewidth=0)
             axes.plot(x, allowed, color="#c0392b", linewidth=1.4, label=f"the most that ε = {claim:g} allows")
@@ -166,7 +169,7 @@ def draw_roc(told: Sequence[Told]) -> Figure:
             axes.set_ylabel("true alarms: the record was there")
             plain_axes(axes)
         plain.set_title(f"ε = {claim:g}", fontsize=11)
-        logged.set(xscale="log", yscale="log", xlim=(FEWEST, 1), ylim=(FEWEST, 1))
+        logged.set(xscale="log", yscale="log", xlim=(fewest, 1), ylim=(fewest, 1))
         logged.set_title("the same, where false alarms are rare", fontsize=11)
         plain.legend(fontsize=7.5, frameon=False, loc="lower right")
     return figure

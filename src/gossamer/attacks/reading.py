@@ -35,13 +35,13 @@ class Found(NamedTuple):
 
 def read_records(scene: Scene, heard: Heard, learner: int, layout: Layout) -> list[Found]:
     """All records of a learner, in the order in which they came; exact where nothing on the wire is noised."""
-    found: list[Found] = []
+    found, known = list[Found](), list[Found]()
     for t, mean in enumerate(read_gradients(scene, heard, learner)):
         own = mean
         if scene.gradient == "history":
-            own = (t + 1) * mean - sum_of_gradients(heard.sent[t]["theta"][learner], found)
-        x, label = read_record(own, layout)
-        found.append(Found(layout.whole(x) if scene.gradient == "history" else x, label))
+            own = (t + 1) * mean - sum_of_gradients(heard.sent[t]["theta"][learner], known)
+        found.append(read_record(own, layout))
+        known.append(Found(layout.whole(found[-1].x), found[-1].label))  # else rounding would grow from round to round
     return found
 
 

@@ -60,7 +60,7 @@ def tell_logistic(attacked: Attacked, plain: Plain, outcomes: Sequence[Outcome],
 def _some(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Three ε of every kind, for a picture that has room for no more."""
     known = sorted({one.epsilon for one in outcomes}, reverse=True)
-    shown = known if len(known) <= 3 else [known[0], known[len(known) // 2], known[-1]]
+    shown = known if len(known) <= 3 else [known[0], known[(len(known) - 1) // 2], known[-1]]
     return [one for one in outcomes if one.epsilon in shown]
 
 

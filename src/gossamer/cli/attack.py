@@ -65,11 +65,12 @@ def logistic(
     check_place(out / "results.json")
     budgets = _budgets(epsilon)
     attacked, name = _attacked(spec, rounds, suspects, runs)
+    undeclared, why = attacked.stream.table.undeclared, ""
+    attacked.check(noised=not undeclared)
     plain = attack_plain(attacked)
-    table, why = attacked.stream.table, ""
     with counted("attack", kept=False) as progress:
-        if table.undeclared:
-            said = NotProvable("privacy cannot be proved: ", table.undeclared).said(in_command)
+        if undeclared:
+            said = NotProvable("privacy cannot be proved: ", undeclared).said(in_command)
             why, outcomes = f"No noise was tried, because {said}", []
         else:
             outcomes = attack_noised(attacked, budgets, progress)
@@ -130,7 +131,7 @@ def image(
 def membership(
     epsilon: str = typer.Option("1,4", help="Claimed ε of one record, for each kind of noise: one or several."),
     law: Literal["laplace", "gaussian"] = typer.Option("gaussian", help="Laplace noise (pure ε) or Gaussian."),
-    runs: int = typer.Option(4000, min=100, max=10**6, help="Runs in each of the two worlds."),
+    runs: int = typer.Option(20_000, min=100, max=10**6, help="Runs in each of the two worlds."),
     self_test: bool = typer.Option(
         False, "--self-test", help=f"Draw {PLANTED:g} times less noise than is claimed, and see whether that is found."
     ),
