@@ -40,6 +40,7 @@ from gossamer.schedules import Decay
 from gossamer.types import Array
 
 CONFIDENCE = 0.95
+CHOOSING = 0.9999  # with which a threshold is chosen: with less, luck would choose one that few runs reach
 DELTA = 1e-5  # of Gaussian noise
 ROUNDS = 8
 LEARNERS = 5
@@ -167,7 +168,7 @@ class Test(NamedTuple):
 def certified_epsilon(present: Array, absent: Array, delta: float, confidence: float = CONFIDENCE) -> float:
     """An ε below which no claim at δ can be true, with this confidence."""
     half_one, half_other = len(present) // 2, len(absent) // 2
-    test = best_test(present[:half_one], absent[:half_other], delta, confidence)
+    test = best_test(present[:half_one], absent[:half_other], delta, max(confidence, CHOOSING))
     return bound_of(test, present[half_one:], absent[half_other:], delta, confidence)
 
 

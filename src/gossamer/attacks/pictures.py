@@ -104,7 +104,7 @@ def draw_images(album: Album, title: str) -> Figure:
     wide, high = 1.0, 1.28
     figure = Figure(figsize=(wide * across + 0.3, high * images + 1.0), dpi=150)
     top = 1 - 0.86 / (high * images + 1.0)
-    grid = figure.add_gridspec(images, across, left=0.012, right=0.988, top=top, bottom=0.05, wspace=0.08, hspace=0.3)
+    grid = figure.add_gridspec(images, across, left=0.012, right=0.988, top=top, bottom=0.05, wspace=0.08, hspace=0.22)
     figure.text(0.012, 1 - 0.2 / (high * images + 1.0), title, fontsize=11, weight="bold", va="center")
     for i, original in enumerate(album.originals):
         shown = [(original, "original"), *((p.image, _under(p)) for p in _row(album, i))]
@@ -118,7 +118,7 @@ def draw_images(album: Album, title: str) -> Figure:
                 kind, epsilon = (None, math.inf) if k == 0 else cases[k - 1]
                 head = "" if k == 0 else "no noise" if kind is None else f"ε = {epsilon:,.10g}"
                 axes.set_title(head, fontsize=8.5, pad=3)
-    _group(figure, [kind for kind, _ in cases], across, 1 - 0.52 / (high * images + 1.0))
+    _group(figure, [kind for kind, _ in cases], across, 1 - 0.6 / (high * images + 1.0))
     return figure
 
 
@@ -141,7 +141,7 @@ def _group(figure: Figure, kinds: Sequence[Any], across: int, height: float) -> 
         if not places:
             continue
         low, high = (0.012 + 0.976 * end / across for end in (places[0], places[-1] + 1))
-        figure.text((low + high) / 2, height + 0.012, words, ha="center", va="bottom", fontsize=9)
+        figure.text((low + high) / 2, height + 0.008, words, ha="center", va="bottom", fontsize=9)
         figure.add_artist(Line2D([low + 0.006, high - 0.006], [height, height], color="#888", linewidth=0.8))
 
 
