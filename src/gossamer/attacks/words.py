@@ -35,7 +35,7 @@ def tell_logistic(attacked: Attacked, plain: Plain, outcomes: Sequence[Outcome],
     head = ["noise", "ε", "columns read right", "best", "unseen", "named", "ε allows"]
     head += [f"{each.name}: error read / best / unseen" for each in numbers]
     share = "1" if plain.exact == plain.records else f"{plain.exact / plain.records:.3f}"
-    rows = [head, ["none", "∞", share, share, "", share, "1", *("0 / 0 /" for _ in numbers)]]
+    rows = [head, ["none", "∞", share, share, "–", share, "1", *("0 / 0 / –" for _ in numbers)]]
     for one in outcomes:
         named = f"{one.named:.3f}"
         row = [KINDS[one.kind], f"{one.epsilon:g}", _share(one.read), _share(one.columns), _share(one.guessed), named]
@@ -187,7 +187,7 @@ def tell_membership(told: Sequence[Told], law: str, runs: int, planted: bool) ->
         "Each run gets its likelihood ratio. *Certified*: an ε below which no claim is true, with 95 % confidence "
         "(Clopper–Pearson, on runs that did not choose the threshold). *True alarms*: runs with the record that are "
         "found where 1 in 100 without it are taken for one, against what ε allows. *Refuted*: where chance would do "
-        "that once in a million times."
+        "that once in a million times; a curve that lies on the limit is above it here and there by chance."
     )
     head = ["noise", "claimed ε", "δ", "certified ε ≥", "true alarms at 0.01", "ε allows", "area", "verdict"]
     rows = [head]
