@@ -189,10 +189,10 @@ def test_a_log_axis_has_few_labels_however_many_decades(decades, labels):
 
 
 def test_audit_holds_shows_progress_and_says_what_its_numbers_mean(gossamer, tmp_path, monkeypatch):
-    def climbed(case, seed):
+    def climbed(case, **given):
         """In full with the long step alone: test_audit.py climbs as far with the short one."""
         effort = {} if case.algorithm.parameters["step"] == str(gs.decay(1.0, 0.8)) else {"tries": 2, "climbs": 10}
-        return worst_found(case, seed=seed, **effort)
+        return worst_found(case, **given, **effort)
 
     monkeypatch.setattr("gossamer.checks.audit.worst_found", climbed)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal

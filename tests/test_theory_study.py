@@ -143,7 +143,7 @@ def test_a_schedule_without_room_is_not_finite() -> None:
     assert np.isinf(price(best.__class__(best.v, best.v, 0.5, 0.0), "paper", "laplace"))
 
 
-def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer) -> None:
+def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer, drawn) -> None:
     monkeypatch.setattr(study, "MESSAGES", study.MESSAGES[:2])  # pictures take their time
     monkeypatch.setattr(study, "SOURCE", study.SOURCE[:1])
     code, out, err = gossamer("theory", "quadratic", "--rounds", 200, "--seeds", 6, "--out", "page", "--json", "a.json")

@@ -29,6 +29,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "check": "Say which of the paper's assumptions a run meets, and which theorems apply; exit code 1 if one fails.",
     "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
     "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",
+    "attack": "See the leak: what messages tell of a record, without noise and with it.",
     "compare": "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.",
     "frontier": "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; "
     "of images, a table at ε = 2, 8 and ∞.",

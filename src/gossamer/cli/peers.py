@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
@@ -87,6 +89,9 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Start all learners of a folder on this machine, each in its own process, and watch them; ctrl-C stops them.
 
@@ -95,7 +100,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
 
 
 @peers.command("status")
@@ -119,17 +124,22 @@ def collect(
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
     json: str | None = json_option("the run record's numbers"),
 ) -> None:
-    """Put the learners' final models together into one run record.
+    """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
 
     Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
+    from gossamer.peers.config import read_config, shared_toml
+    from gossamer.peers.folders import learners_in
     from gossamer.peers.outcome import collect_outcomes
+    from gossamer.report.folder import write_report
 
     json_file(json)
     record = collect_outcomes(folder)
-    files, console = record.save(out), console_beside(json)
+    config = shared_toml(read_config(learners_in(folder)[0]).config)
+    view = record.view(kind="peers", command=shlex.join(["gossamer", "peers", "up", str(folder)]), config=config)
+    files, console = [*record.save(out), *write_report(folder, view)], console_beside(json)
     put_json(json, record.summary())
     _say(record.notes, console)
     if record.epsilon is not None:

@@ -8,18 +8,20 @@ from contextlib import contextmanager
 from functools import partial
 from json import loads as read_json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli import live
 from gossamer.cli.ending import Ended, judged, ran, show, told
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.logs import EVENTS, failures_said, loggers_of
 from gossamer.cli.options import takes
-from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
+from gossamer.cli.output import check_apart, check_picture, check_place, command_for, fresh_folder
+from gossamer.cli.page import picture_of, view_of
 from gossamer.cli.repeat import repeated, show_spread
 from gossamer.cli.watch import undisturbed, watched
 from gossamer.cli.words import STDOUT, in_command
@@ -28,18 +30,18 @@ from gossamer.files import replace_file
 from gossamer.loggers.base import Logger
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
+from gossamer.report.live import starting_view
+from gossamer.report.view import View
 from gossamer.run_record import NotResumedError, Record
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
 from gossamer.simulate import simulate
 from gossamer.simulate.evidence import run_without_noise
+from gossamer.simulate.following import Follower
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
 from gossamer.spec.rules import dataset_of, delta_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 USED = "record.npz.resumed"
 
@@ -70,6 +72,9 @@ def run(
         help="Log to tensorboard[:FOLDER], mlflow[:URI], trackio[:PROJECT] or wandb[:PROJECT] as well; may be given "
         "several times. Every run's folder has the same numbers in events.jsonl.",
     ),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
@@ -81,13 +86,15 @@ def run(
     gossamer run mnist --device cuda --bf16                     the paper's second experiment
     gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
     gossamer run --resume gossamer-run                          go on after ctrl-C
+    gossamer run mushrooms --steps 20000 --live                 watch it in a browser
     """
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
+    asked = live.wanted(live_page, live_at, live_stay)
     if repeat > 1:
-        if resume is not None or plot is not None:
-            option = "--resume" if resume is not None else "--plot"
+        if resume is not None or plot is not None or asked is not None:
+            option = "--resume" if resume is not None else "--plot" if plot is not None else "--live"
             raise GossamerError(
                 f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
             )
@@ -101,17 +108,27 @@ def run(
         _check_new(out)
     _check_places(spec, json, plot, out)
     made = None if out or json or plot else fresh_folder("gossamer-run")
-    with _removed_if_empty(made):
-        ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before)
-    put_json(json, told(ended))
-    written += _named(json)
-    show(console_beside(json), ended)
+    follower = Follower(command=command_for("run", spec), config=write_toml(spec))
     console = Console(stderr=json == STDOUT)
-    _say_files(console, written)
+    with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take) as page:
+        follow = None if asked is None else follower
+        ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before, follow)
+        put_json(json, told(ended))
+        written += _named(json)
+        show(console_beside(json), ended)
+        _say_files(console, written)
+        if asked is not None:
+            page.end(view_of(ended, spec), None if folder is None else folder / "report.html")
     if folder is not None and ended.record.finished and spec.data.csv is not None:
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
         console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
     _say_stopped(console, ended.record, folder)
+
+
+def _starting(spec: Spec) -> View:
+    """What a live page shows until the first round is done."""
+    data = spec.data.dataset or Path(spec.data.csv or "").name
+    return starting_view("run", f"{data}: {spec.algorithm.algorithm}", "preparing", command_for("run", spec))
 
 
 def _repeat(spec: Spec, times: int, json: str | None, out: Path | None, also: bool, log: Sequence[str]) -> None:
@@ -141,6 +158,7 @@ def _once(
     plot: Path | None = None,
     resume: Path | None = None,
     before: Record | None = None,
+    follow: Follower | None = None,
 ) -> tuple[Ended, list[Path], Path | None]:
     """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
     parts = build(spec)
@@ -151,17 +169,21 @@ def _once(
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
         keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
-        record = _run(parts, before, keep, loggers)
+        record = _run(parts, before, keep, loggers, follow)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
-    delta = delta_of(parts.spec)
     with undisturbed():  # before anything else: what was sent is spent, whatever happens next
-        written = _keep(record, spec, delta, plot, folder)
+        written = [] if folder is None else _keep(record, spec, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
-    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
+    said = [*parts.said, *_price(parts)]
+    ended = Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet)
+    if folder is not None or plot is not None:
+        with undisturbed():
+            written += _draw(ended, spec, plot, folder)
+    return ended, written, folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record | None:
@@ -222,10 +244,15 @@ def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | N
 
 
 def _run(
-    parts: Parts, before: Record | None, keep: Callable[[Record], None] | None, loggers: Sequence[Logger]
+    parts: Parts,
+    before: Record | None,
+    keep: Callable[[Record], None] | None,
+    loggers: Sequence[Logger],
+    follow: Follower | None,
 ) -> Record:
     # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
-    with failures_said(), watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
+    kept = None if parts.mechanism is not None else keep
+    with failures_said(), watched(parts.model.score, kept, follow) as callback:
         gradient: Any = parts.spec.algorithm.gradient
         return simulate(
             parts.algorithm,
@@ -307,36 +334,29 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _picture(record: Record, delta: float) -> Figure:
-    """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent, write_title
-
-    figure = record.plot()
-    if record.epsilon is not None:
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")  # the caption says against whom
-    return figure
-
-
 def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     """What --resume needs, were the run to end here."""
     replace_file(folder / "settings.json", write_settings(spec))
     record.save(folder / "record")
 
 
-def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write the record and its picture where they were asked for; the files."""
-    from gossamer.report import save_picture
+def _keep(record: Record, spec: Spec, folder: Path) -> list[Path]:
+    """Write the record and the settings; the files."""
+    replace_file(folder / "settings.json", write_settings(spec))
+    written = [*record.save(folder / "record"), folder / "settings.json"]
+    written += [folder / EVENTS] if (folder / EVENTS).exists() else []
+    (folder / USED).unlink(missing_ok=True)
+    return written
 
-    written: list[Path] = []
-    picture = _picture(record, delta) if folder is not None or plot is not None else None
-    if folder is not None and picture is not None:
-        replace_file(folder / "settings.json", write_settings(spec))
-        written += [*record.save(folder / "record"), folder / "settings.json"]
-        written += [folder / EVENTS] if (folder / EVENTS).exists() else []
-        save_picture(picture, folder / "run.png")
-        written.append(folder / "run.png")
-        (folder / USED).unlink(missing_ok=True)
-    if plot is not None and picture is not None:
+
+def _draw(ended: Ended, spec: Spec, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the report and the pictures where they were asked for; the files."""
+    from gossamer.report.curves import save_picture
+    from gossamer.report.folder import write_report
+
+    picture = picture_of(ended)
+    written = [] if folder is None else write_report(folder, view_of(ended, spec), picture)
+    if plot is not None:
         save_picture(picture, plot)
         written.append(plot)
     return written

@@ -11,6 +11,7 @@ from gossamer.datasets import DATASETS
 from gossamer.experiments.compare import BOTH, PUBLISHED
 from gossamer.experiments.pages import (
     Page,
+    chart_methods,
     compact,
     draw_methods,
     epsilon_range,
@@ -41,7 +42,8 @@ def tell_pictures(studied: Studied) -> Page:
     )
     figures = draw_methods(studied, FIGURES, APART, drawn, yscale="logit")
     title, rows = f"{_label(studied)}: comparison of methods", list_rows(studied)
-    return Page(title, _about(studied), rows, list_findings(studied), list_numbers(studied), figures)
+    charts = chart_methods(studied, FIGURES, APART, log=False)
+    return Page(title, _about(studied), rows, list_findings(studied), list_numbers(studied), figures, charts)
 
 
 def _label(studied: Studied) -> str:

@@ -60,6 +60,9 @@ class Unproved:
     def spent(self) -> dict[str, list[float]]:
         return {}
 
+    def course(self, ahead: int | None = None) -> None:
+        """Nothing is booked."""
+
     def budget(self) -> None:
         return None
 

@@ -56,6 +56,7 @@ class Progress(NamedTuple):
     steps: int  # rounds asked for
     last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
     record: Callable[[], Record]  # makes the record of this moment, to be saved and resumed from
+    course: Callable[[], Mapping[str, Any] | None]  # ε over all rounds asked for, as planned; None without a budget
 
 
 def simulate(
@@ -107,8 +108,8 @@ def simulate(
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
         found = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
+        notes.append(f"Steps by rule: λ_t = {found:.3g}{_falling(algorithm.falls)}.")
         algorithm = algorithm.with_step(found)
-        notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
@@ -211,6 +212,7 @@ def simulate(
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
         about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
+        about |= {"graph": network.drawing(), "course": boundary.course()}
         about |= {} if found is None else {"first_step": found}
         claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
         made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
@@ -218,6 +220,7 @@ def simulate(
             behind.add(made.seal)
         return made
 
+    planned = partial(boundary.course, steps)
     private_notes = [] if not private else [OF_WHAT_IS_SENT]
     told = {"claim": boundary.claim, "notes": [*notes, *private_notes], "assumptions": assumed, "from": start}
     with logs.told({**config, **boundary.description, **told}), np.errstate(over="ignore", invalid="ignore"):
@@ -240,7 +243,7 @@ def simulate(
                 history.append(row(t, look()))
                 if logs:
                     logs.log(history[-1], boundary.spent())
-            if callback is not None and callback(Progress(t, steps, history[-1], record)):
+            if callback is not None and callback(Progress(t, steps, history[-1], record, planned)):
                 break
         made = record()
         logs.end(made)
@@ -256,6 +259,11 @@ def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume
     if not isinstance(model, LinearModel):
         raise BadValue("progressive", asked, "records are predicted before they are learned from by linear models only")
     return Progressive(model, stream.table, start)
+
+
+def _falling(exponent: float) -> str:
+    """How steps go on from the first, in words."""
+    return f" (t+1)^−{exponent:g}" if exponent else " in every round"
 
 
 def _noise(
