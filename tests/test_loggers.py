@@ -256,6 +256,50 @@ def test_wandb_and_trackio_are_told_every_evaluation(name, monkeypatch, capsys):
     assert capsys.readouterr().out == "", "standard output is for results"
 
 
+class MlflowStandIn:
+    """As much of MLflow's client as is used, with its limits on what is sent at once."""
+
+    def __init__(self, tracking_uri=None):
+        self.uri, self.params, self.metrics, self.state = tracking_uri, {}, [], None
+
+    def get_experiment_by_name(self, name):
+        return None
+
+    def create_experiment(self, name):
+        return f"number of {name}"
+
+    def create_run(self, experiment, *, tags, run_name):
+        self.run = (experiment, run_name)
+        return types.SimpleNamespace(info=types.SimpleNamespace(run_id="one"))
+
+    def log_batch(self, run_id, metrics=(), params=()):
+        assert run_id == "one"
+        assert len(metrics) <= 1000
+        assert len(params) <= 100
+        self.metrics += metrics
+        self.params |= dict(params)
+
+    def set_terminated(self, run_id, state):
+        self.state = state
+
+
+def test_mlflow_is_told_settings_evaluations_and_how_it_ended(monkeypatch):
+    clients = []
+    library, entities = types.ModuleType("mlflow"), types.ModuleType("mlflow.entities")
+    library.MlflowClient = lambda **given: clients.append(MlflowStandIn(**given)) or clients[-1]
+    entities.Param, entities.Metric = (lambda *given: given), (lambda *given: given)
+    monkeypatch.setitem(sys.modules, "mlflow", library)
+    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
+    record = run_of(logger_named("mlflow:http://host:5000", "first"))
+    run_of(logger_named("mlflow", "stopped"), callback=lambda progress: progress.t == 5)
+    done, stopped = clients
+    assert (done.uri, done.run, done.state) == ("http://host:5000", ("number of gossamer", "first"), "FINISHED")
+    assert (stopped.uri, stopped.state) == (None, "KILLED")
+    assert done.params["algorithm.name"] == "ldp_gradient_tracking"
+    told = [(t, value) for tag, value, _, t in done.metrics if tag == "accuracy"]
+    assert told == list(zip(record.history.t, record.history.accuracy, strict=True))
+
+
 REAL = """
 import os, sys, json
 sys.path.insert(0, os.path.dirname({test!r}))
