@@ -17,7 +17,7 @@ const gossamerNetwork = (() => {
 
   function geometry(network) {
     const inner = SIZE - 2 * EDGE, most = Math.max(...network.perron, 1e-12);
-    const largest = Math.max(2.5, Math.min(24, (0.38 * Math.PI * inner) / network.m));
+    const largest = Math.max(4, Math.min(24, (0.38 * Math.PI * inner) / network.m));
     const places = network.positions.map(([x, y]) => [EDGE + x * inner, EDGE + y * inner]);
     const radii = network.perron.map((u) => largest * Math.max(0.45, Math.sqrt(u / most)));
     return { places, radii };
@@ -46,7 +46,7 @@ const gossamerNetwork = (() => {
     root.append(defs);
     const links = svg("g", { class: "links" });
     const paths = network.edges.map(([from, to]) => curve(places, radii, from, to, 0.12));
-    if (paths.length <= ARROWS) {
+    if (pointed(network)) {
       paths.forEach((d, k) => links.append(svg("path", {
         d, class: "link", "marker-end": "url(#arrow)", "data-edge": k, "data-from": network.edges[k][0], "data-to": network.edges[k][1],
       })));
@@ -111,5 +111,7 @@ const gossamerNetwork = (() => {
     });
   }
 
-  return { draw };
+  const pointed = (network) => network.edges.length <= ARROWS;
+
+  return { draw, pointed };
 })();

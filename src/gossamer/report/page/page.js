@@ -121,6 +121,8 @@ window.gossamer = (() => {
     if (!view.epsilon) return null;
     const about = view.epsilon, groups = spenders(), spec = epsilonChart(groups), place = chartPlace(spec);
     waiting.push(() => charts.set(spec.id, new Chart(spec, place)));
+    const some = view.network && about.learners.length < view.network.m ? " Shown are the learners that spend the least, the median and the most." : "";
+    const said = `${about.against ? `ε holds ${about.against}.` : ""}${some}`;
     const head = ["", "spent", "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
     const rows = groups.map(({ i, name }) => {
       const y = about.learners[i].y, all = about.if_all_collude ? [number(about.if_all_collude[i], "∞")] : [];
@@ -130,7 +132,7 @@ window.gossamer = (() => {
       return row;
     });
     const table = h("table", { class: "budgets" }, h("thead", {}, h("tr", {}, ...head.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, ...rows));
-    return section("epsilon", "Privacy spent", about.against ? h("p", { class: "hint" }, `ε holds ${about.against}.`) : null, place, h("div", { class: "wide" }, table));
+    return section("epsilon", "Privacy spent", h("p", { class: "hint" }, said), place, h("div", { class: "wide" }, table));
   }
 
   function fill(row, spent, most) {
@@ -148,8 +150,9 @@ window.gossamer = (() => {
     const about = view.network;
     if (!about) return null;
     const told = h("p", { class: "told", "aria-live": "polite" });
-    const many = about.edges.length < about.links ? ` Its ${about.links.toLocaleString("en")} links are too many to draw.` : "";
-    const rest = `${about.m.toLocaleString("en")} learners, ${about.links.toLocaleString("en")} links. An arrow points from who sends to who receives; a circle is as large as the learner's Perron weight, how far its voice carries (1 on average).${many}`;
+    const drawn = about.edges.length < about.links ? "The links are too many to draw." : gossamerNetwork.pointed(about)
+      ? "An arrow points from who sends to who receives." : "The links are too many for arrows.";
+    const rest = `${about.m.toLocaleString("en")} learners, ${about.links.toLocaleString("en")} links. ${drawn} A circle is as large as the learner's Perron weight, how far its voice carries (1 on average).`;
     const tell = (one) => {
       told.textContent = one == null ? rest : `Learner ${one.name}: Perron weight ${one.perron.toFixed(3)}, hears ${one.hears}, sends to ${one.sends}.${scoreOf(one.i)}`;
     };
