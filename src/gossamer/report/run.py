@@ -191,10 +191,10 @@ def charts_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     base = about.get("baselines") or {}
     words = baseline_words(score)
     lines: list[Line] = [{"name": words[name], "y": base[name]} for name in words if base.get(name) is not None]
-    names = names_of(about, len(history["learners_accuracy"][0]) if history.get("learners_accuracy") else 0)
+    each = history.get("learners_accuracy") or ()
+    names = names_of(about, len(each[0])) if each else []
     tested = "train_accuracy" in history
     quality = _named(history, {"accuracy": "mean over the learners" if not tested else "on test records, mean"})
-    each = history.get("learners_accuracy") or ()
     many = len(names) > FEW_LEARNERS
     if many and quality:
         quality[0]["low"], quality[0]["high"] = _band(each)

@@ -52,7 +52,7 @@ window.gossamer = (() => {
     const reset = h("button", { type: "button", class: "reset" }, "Show all");
     const tools = h("div", { class: "tools" }, reset);
     const place = h("figure", { class: "chart", "data-chart": spec.id },
-      h("figcaption", {}, h("h3", {}, spec.title), h("span", { class: "unit" }, spec.unit), tools));
+      h("figcaption", {}, h("div", {}, h("h3", {}, spec.title), spec.unit ? h("p", { class: "unit" }, spec.unit) : null), tools));
     if (spec.band) place.append(h("p", { class: "band" }, spec.band));
     reset.addEventListener("click", () => charts.get(spec.id).reset());
     if (spec.log) {
@@ -251,7 +251,7 @@ window.gossamer = (() => {
     view = next;
     document.title = view.title;
     const spent = epsilon(), links = network(), table = results(), taken = confusion();
-    const middle = spent || view.kind === "comparison" ? [beside(spent, links), row(table, taken)] : [row(links, table), taken];
+    const middle = spent ? [beside(spent, links), row(table, taken)] : view.kind === "comparison" ? [table, links] : [row(links, table), taken];
     const parts = [header(), claim(), warnings(), facts(), curves(), pictures(), ...middle, notes(), again(), footer()];
     document.getElementById("page").replaceChildren(...parts.filter(Boolean));
     waiting.forEach((draw) => draw());
