@@ -62,10 +62,24 @@ def networks(draw, most: int = 7):
     return Network(draw(laplacians(m, "row")), draw(laplacians(m, "column")))
 
 
+def blank_pictures(figure, base):
+    """Stands for gossamer.report.folder.save_pictures: drawing takes longer than most runs of tests do."""
+    written = [base.with_name(base.name + suffix) for suffix in (".png", ".pdf")]
+    for path in written:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"not drawn")
+    return written
+
+
 @pytest.fixture
-def gossamer(monkeypatch, tmp_path, capsys):
-    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr)."""
+def gossamer(request, monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr).
+
+    The figures beside its report are drawn in tests that are marked `drawn` only.
+    """
     monkeypatch.chdir(tmp_path)
+    if not request.node.get_closest_marker("drawn"):
+        monkeypatch.setattr("gossamer.report.folder.save_pictures", blank_pictures)
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
