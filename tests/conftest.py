@@ -63,13 +63,13 @@ def networks(draw, most: int = 7):
 
 
 def leave_undrawn(monkeypatch):
-    """A figure that is saved as PNG leaves a few bytes that are no picture."""
+    """A figure that is saved as PNG or PDF leaves a few bytes that are no picture."""
     from matplotlib.figure import Figure
 
     savefig = Figure.savefig
 
     def saved(self, file, **how):
-        if how.get("format") == "png":
+        if how.get("format") in ("png", "pdf"):
             file.write(b"not drawn")
         else:
             savefig(self, file, **how)
@@ -79,14 +79,14 @@ def leave_undrawn(monkeypatch):
 
 @pytest.fixture
 def drawn():
-    """For tests that look at a picture which the command leaves as PNG: see `gossamer`."""
+    """For tests that look at a picture which the command leaves: see `gossamer`."""
 
 
 @pytest.fixture
 def gossamer(request, monkeypatch, tmp_path, capsys):
     """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr).
 
-    Figures are made, but those that go into PNG files are not drawn, unless the test asks for `drawn`: that takes half
+    Figures are made, but those that go into PNG and PDF files are not drawn, unless the test asks for `drawn`: that takes half
     of a short run's time.
     """
     monkeypatch.chdir(tmp_path)

@@ -26,9 +26,8 @@ def test_a_run_shows_a_table_and_names_its_files(gossamer, drawn, tmp_path):
     assert out.count("not private\n") == 10, "a row for each learner, none with an ε"
     assert "Assumption 4 asks for max ς < v" in out.replace("\n", " ")
     named = out.split("Files: ")[1].strip().split(", ")
-    assert sorted(named) == sorted(
-        f"gossamer-run/{f}" for f in ("record.npz", "record.json", "settings.json", "run.png", "events.jsonl")
-    )
+    files = ("record.npz", "record.json", "settings.json", "events.jsonl", "report.html", "run.png", "run.pdf")
+    assert sorted(named) == sorted(f"gossamer-run/{f}" for f in (*files, "network.png", "network.pdf"))
     assert all((tmp_path / file).stat().st_size > 100 for file in named)
     code, out, _ = gossamer("run", "mushrooms", "--steps", 5)
     assert "gossamer-run-2/record.npz" in out, "no run overwrites another"

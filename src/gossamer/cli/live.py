@@ -87,7 +87,7 @@ def served(
         server.close({"said": f"The run has failed: {why}", "failed": True, "ended": True})
         raise
     if asked.stay:
-        server.feed.push(shown.last)
+        server.push(shown.last)
         say("The page stays until ctrl-C.")
         _until_asked()
     server.close(shown.last)

@@ -64,10 +64,11 @@ def _course_of(terms: Terms, rounds: NDArray[np.int64], delta: float) -> list[fl
     if not len(rising):
         return [0.0] * len(rounds)
     ledger = Accountant(terms, delta=delta)
+    booked = ledger.epsilon_at(int(rising[-1]), delta)
     if delta and not terms.law.needs_delta:  # a δ that the law does not need is worth the sharper of several bounds
-        spent = [ledger.epsilon_at(int(t), delta) for t in rising]
+        spent = [ledger.epsilon_at(int(t), delta) for t in rising[:-1]]
     else:
-        spent = epsilon_curve(terms, rising.astype(float), delta).tolist()
-    spent[-1] = ledger.epsilon_at(int(rising[-1]), delta)  # as it is booked, to the last digit
+        spent = epsilon_curve(terms, rising.astype(float), delta)[:-1].tolist()
+    spent = [*(min(one, booked) for one in spent), booked]  # which rounds in another order
     after: Mapping[int, float] = {0: 0.0, **dict(zip(rising.tolist(), spent, strict=True))}
     return [after[int(t)] for t in rounds]

@@ -214,8 +214,8 @@ def charts_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
 def curves_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> dict[str, list[Series]]:
     """The curves of every chart over the rows of a history, also of what was not measured in them."""
     each = history.get("learners_accuracy") or ()
-    names = names_of(about, len(each[0]) if each else 0)
-    tested, many = "train_accuracy" in history, len(names) > FEW_LEARNERS and len(each) > 0
+    names = names_of(about, len(each[0])) if each else []
+    tested, many = "train_accuracy" in history, len(names) > FEW_LEARNERS
     quality = _named(history, {"accuracy": "mean over the learners" if not tested else "on test records, mean"})
     if many and quality:
         quality[0]["low"], quality[0]["high"] = _band(each)

@@ -8,6 +8,7 @@ and wherever a token is asked for, it answers only to who brings the token.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import ipaddress
 import secrets
@@ -77,6 +78,9 @@ def check_extra() -> None:
 class Server:
     """Serves a feed. `take` is asked five times a second for what is new, in the server's own thread."""
 
+    _loop: asyncio.AbstractEventLoop
+    _news: asyncio.Event  # set when there is something new, and then another one
+
     def __init__(
         self, feed: Feed, take: Callable[[], Delta | None], page: Page, at: Address, *, secret: bool = False
     ) -> None:
@@ -118,16 +122,29 @@ class Server:
         """Tell pages the last thing, wait until those that are open have it, and stop."""
         if last is not None:
             self._ask_once()
-            self.feed.push(last)
+            self.push(last)
             until = time.monotonic() + PATIENCE
             while self._streams and time.monotonic() < until and self._thread.is_alive():
                 time.sleep(0.02)
         self._closing = True
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake)
         self._uvicorn.should_exit = True
         self._thread.join(PATIENCE)
 
+    def push(self, delta: Delta) -> None:
+        """Add to the feed, and wake those who listen; from any thread."""
+        self.feed.push(delta)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has everybody who listened
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
     def _serve(self) -> None:
         async def both() -> None:
+            self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
             asking = asyncio.create_task(self._ask())
             try:
                 await self._uvicorn.serve(sockets=[self._socket])
@@ -143,13 +160,13 @@ class Server:
                 self._ask_once()
                 await asyncio.sleep(EVERY)
         except Exception as error:
-            self.feed.push({"said": f"This page cannot follow the run any further: {error}", "ended": True})
+            self.push({"said": f"This page cannot follow the run any further: {error}", "ended": True})
 
     def _ask_once(self) -> None:
         with self._asking:
             delta = None if self.feed.ended else self._take()
             if delta is not None:
-                self.feed.push(delta)
+                self.push(delta)
 
     def application(self) -> ASGIApp:
         """The two things that can be asked for, behind the guard."""
@@ -175,20 +192,19 @@ class Server:
     async def _stream(self, last: str | None) -> AsyncIterator[str]:
         """Everything after `last`, until the end."""
         self._streams += 1
-        told = time.monotonic()
         try:
             yield "retry: 1000\n\n"
             while not self._closing:
-                ended = self.feed.ended  # asked first: then what follows has the end in it
+                news, ended = self._news, self.feed.ended  # asked first: then what follows has the end in it
                 for event in self.feed.after(last):
                     yield _in_stream(event)
-                    last, told = event.id, time.monotonic()
+                    last = event.id
                 if ended:
                     return
-                if time.monotonic() - told > BEAT:
-                    told = time.monotonic()
+                try:
+                    await asyncio.wait_for(news.wait(), BEAT)
+                except TimeoutError:
                     yield "event: beat\ndata:\n\n"
-                await asyncio.sleep(EVERY / 2)
         finally:
             self._streams -= 1
 

@@ -96,7 +96,7 @@ const gossamerChart = (() => {
         column.kind === "high" ? [{ series: [k + 1, k + 2], fill: () => colourMix(ink(column, 1), 0.14) }] : []);
       return {
         width: this.width(), height: this.height(), legend: { show: false }, bands,
-        padding: [12, 12, 0, 0],
+        padding: [12, 22, 0, 0],
         cursor: { drag: { x: true, y: false, setScale: true }, points: { size: 7 }, focus: { prox: 24 } },
         focus: { alpha: this.learners > 1 ? 0.35 : 1 },
         scales: {

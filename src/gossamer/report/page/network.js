@@ -4,6 +4,7 @@
 const gossamerNetwork = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const SIZE = 520, EDGE = 84; // of the picture, and room around it for names
+  const LETTERS = 14; // of a name
   const FEW = 24; // learners with names in the picture
   const ARROWS = 400; // links with arrows of their own
 
@@ -15,9 +16,11 @@ const gossamerNetwork = (() => {
 
   const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
+  const longest = (network) => network.names.reduce((most, name) => Math.max(most, name.length), 0);
+
   function geometry(network) {
     const inner = SIZE - 2 * EDGE, most = Math.max(...network.perron, 1e-12);
-    const largest = Math.max(2.5, Math.min(24, (0.38 * Math.PI * inner) / network.m));
+    const largest = Math.max(4, Math.min(24, (0.38 * Math.PI * inner) / network.m));
     const places = network.positions.map(([x, y]) => [EDGE + x * inner, EDGE + y * inner]);
     const radii = network.perron.map((u) => largest * Math.max(0.45, Math.sqrt(u / most)));
     return { places, radii };
@@ -37,7 +40,8 @@ const gossamerNetwork = (() => {
 
   function draw(network, tell) {
     const { places, radii } = geometry(network);
-    const root = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", class: "network" });
+    const side = network.m > FEW ? 0 : 7 * Math.max(0, Math.min(LETTERS, longest(network)) - 4);
+    const root = svg("svg", { viewBox: `${-side} 0 ${SIZE + 2 * side} ${SIZE}`, role: "img", class: "network" });
     root.setAttribute("aria-label", `${network.m} learners and ${network.links} links`);
     const arrow = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 5, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto-start-reverse" });
     arrow.append(svg("path", { d: "M0 0.8L7 4L0 7.2z", class: "tip" }));
@@ -46,7 +50,7 @@ const gossamerNetwork = (() => {
     root.append(defs);
     const links = svg("g", { class: "links" });
     const paths = network.edges.map(([from, to]) => curve(places, radii, from, to, 0.12));
-    if (paths.length <= ARROWS) {
+    if (pointed(network)) {
       paths.forEach((d, k) => links.append(svg("path", {
         d, class: "link", "marker-end": "url(#arrow)", "data-edge": k, "data-from": network.edges[k][0], "data-to": network.edges[k][1],
       })));
@@ -76,7 +80,7 @@ const gossamerNetwork = (() => {
     const outside = svg("text", { ...at, class: "weight" });
     if (!inside) {
       const own = svg("tspan", { class: "name" });
-      own.textContent = `${short(name, 12)} `;
+      own.textContent = `${short(name, LETTERS)} `;
       outside.append(own);
     }
     outside.append(document.createTextNode(u.toFixed(2)));
@@ -111,5 +115,7 @@ const gossamerNetwork = (() => {
     });
   }
 
-  return { draw };
+  const pointed = (network) => network.edges.length <= ARROWS;
+
+  return { draw, pointed };
 })();

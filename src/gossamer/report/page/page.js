@@ -53,7 +53,7 @@ window.gossamer = (() => {
     const reset = h("button", { type: "button", class: "reset" }, "Show all");
     const tools = h("div", { class: "tools" }, reset);
     const place = h("figure", { class: "chart", "data-chart": spec.id },
-      h("figcaption", {}, h("h3", {}, spec.title), h("span", { class: "unit" }, spec.unit), tools));
+      h("figcaption", {}, h("div", {}, h("h3", {}, spec.title), spec.unit ? h("p", { class: "unit" }, spec.unit) : null), tools));
     if (spec.band) place.append(h("p", { class: "band" }, spec.band));
     reset.addEventListener("click", () => charts.get(spec.id).reset());
     if (spec.log) {
@@ -122,6 +122,8 @@ window.gossamer = (() => {
     if (!view.epsilon) return null;
     const about = view.epsilon, groups = spenders(), spec = epsilonChart(groups), place = chartPlace(spec);
     waiting.push(() => charts.set(spec.id, new Chart(spec, place)));
+    const some = view.network && about.learners.length < view.network.m ? " Shown are the learners that spend the least, the median and the most." : "";
+    const said = `${about.against ? `ε holds ${about.against}.` : ""}${some}`;
     const head = ["", after(about.t[about.t.length - 1]), "", "budget", "for ever", ...(about.if_all_collude ? ["if all others collude"] : [])];
     const rows = groups.map(({ i, name }) => {
       const y = about.learners[i].y, all = about.if_all_collude ? [number(about.if_all_collude[i], "∞")] : [];
@@ -131,7 +133,7 @@ window.gossamer = (() => {
       return row;
     });
     const table = h("table", { class: "budgets" }, h("thead", {}, h("tr", {}, ...head.map((one, k) => h("th", { scope: "col", class: k === 1 ? "after" : "" }, one)))), h("tbody", {}, ...rows));
-    return section("epsilon", "Privacy spent", about.against ? h("p", { class: "hint" }, `ε holds ${about.against}.`) : null, place, h("div", { class: "wide" }, table));
+    return section("epsilon", "Privacy spent", h("p", { class: "hint" }, said), place, h("div", { class: "wide" }, table));
   }
 
   function fill(row, spent, most) {
@@ -151,8 +153,9 @@ window.gossamer = (() => {
     const about = view.network;
     if (!about) return null;
     const told = h("p", { class: "told", "aria-live": "polite" });
-    const many = about.edges.length < about.links ? ` Its ${about.links.toLocaleString("en")} links are too many to draw.` : "";
-    const rest = `${about.m.toLocaleString("en")} learners, ${about.links.toLocaleString("en")} links. An arrow points from who sends to who receives; a circle is as large as the learner's Perron weight, how far its voice carries (1 on average).${many}`;
+    const drawn = about.edges.length < about.links ? "The links are too many to draw." : gossamerNetwork.pointed(about)
+      ? "An arrow points from who sends to who receives." : "The links are too many for arrows.";
+    const rest = `${about.m.toLocaleString("en")} learners, ${about.links.toLocaleString("en")} links. ${drawn} A circle is as large as the learner's Perron weight, how far its voice carries (1 on average).`;
     const tell = (one) => {
       told.textContent = one == null ? rest : `Learner ${one.name}: Perron weight ${one.perron.toFixed(3)}, hears ${one.hears}, sends to ${one.sends}.${scoreOf(one.i)}`;
     };
@@ -252,7 +255,7 @@ window.gossamer = (() => {
     seq = view.live && view.live.seq != null ? view.live.seq : -1;
     document.title = view.title;
     const spent = epsilon(), links = network(), table = results(), taken = confusion();
-    const middle = spent || view.kind === "comparison" ? [beside(spent, links), row(table, taken)] : [row(links, table), taken];
+    const middle = spent ? [beside(spent, links), row(table, taken)] : view.kind === "comparison" ? [table, links] : [row(links, table), taken];
     const parts = [header(), claim(), warnings(), facts(), curves(), pictures(), ...middle, notes(), again(), footer()];
     document.getElementById("page").replaceChildren(...parts.filter(Boolean));
     waiting.forEach((draw) => draw());
