@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.report.run import rounded
+from gossamer.report.tables import rounded
 from gossamer.report.view import VERSION, Chart, Column, Network, Picture, Series, View, now
 from gossamer.types import Array
 

@@ -110,7 +110,7 @@ window.gossamer = (() => {
     else {
       if (budget) lines.push({ name: "budget", y: about.budget[0] });
       if (ever) lines.push({ name: "if it goes on for ever", y: about.for_ever[0] });
-      if (!budget) new Set(about.budget.filter((v) => v != null)).forEach((v) => lines.push({ name: `a budget of ${format(v)}`, y: v }));
+      if (!budget) new Set(about.budget.filter((v) => v != null)).forEach((v) => lines.push({ name: "budgets", y: v }));
     }
     const series = groups.map((group) => ({ name: group.name, y: about.learners[group.i].y, group: groups.length > 8 ? "learner" : "method" }));
     const unit = about.delta ? `at δ = ${format(about.delta)}` : "";
