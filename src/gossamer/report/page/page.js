@@ -34,7 +34,7 @@ window.gossamer = (() => {
   function claim() {
     const sentence = view.claim.charAt(0).toUpperCase() + view.claim.slice(1);
     return h("section", { id: "claim", class: view.private ? "private" : "open" },
-      h("p", { class: "said" }, sentence), view.meaning ? h("p", { class: "meaning" }, view.meaning) : null);
+      sentence ? h("p", { class: "said" }, sentence) : null, view.meaning ? h("p", { class: "meaning" }, view.meaning) : null);
   }
 
   function warnings() {
@@ -279,6 +279,16 @@ window.gossamer = (() => {
   function recolour() { charts.forEach((chart) => chart.recolour()); }
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  let theme; // as it was before the page was printed, which is on white paper
+  window.addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    recolour();
+  });
+  window.addEventListener("afterprint", () => {
+    if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
+    recolour();
+  });
   return { show, append, charts: () => charts, get view() { return view; }, get seq() { return seq; } };
 })();
 
