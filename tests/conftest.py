@@ -86,8 +86,8 @@ def drawn():
 def gossamer(request, monkeypatch, tmp_path, capsys):
     """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr).
 
-    Figures are made, but those that go into PNG and PDF files are not drawn, unless the test asks for `drawn`: that takes half
-    of a short run's time.
+    Figures are made, but those that go into PNG and PDF files are not drawn, unless the test asks for `drawn`: that
+    takes half of a short run's time.
     """
     monkeypatch.chdir(tmp_path)
     if "drawn" not in request.fixturenames:
