@@ -306,7 +306,7 @@ def test_the_command_writes_a_page_with_pictures(gossamer, tmp_path):
     assert numbers["plain"]["exact"] == numbers["plain"]["records"] == 18
     assert [(one["kind"], one["epsilon"]) for one in numbers["noised"]][:2] == [("messages", 50.0), ("messages", 1.0)]
     folder = tmp_path / "gossamer-attack"
-    assert {path.name for path in folder.iterdir()} == {"README.md", "results.json", "record.png", "named.png"}
+    assert {path.name for path in folder.iterdir()} >= {"README.md", "results.json", "record.png", "named.png"}
     page = (folder / "README.md").read_text()
     assert "gossamer attack logistic --rounds 6" in page
     assert "18 of 18 records were read exactly" in page

@@ -81,6 +81,8 @@ def test_bundled_parts_name_their_licences():
     notice = (ROOT / "NOTICE").read_text()
     assert "gossamer/datasets/mushrooms.data.xz" in notice
     assert "CC BY 4.0" in notice
+    for licence in (ROOT / "src" / "gossamer").rglob("*.LICENSE"):
+        assert str(licence.relative_to(ROOT / "src")) in notice
 
 
 def test_the_sdist_can_build_the_same_wheel_by_itself(built, tmp_path):

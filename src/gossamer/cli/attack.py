@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from gossamer.attacks.layout import mushroom_layout, schema_layout
 from gossamer.attacks.logistic import Attacked, attack_noised, attack_plain
 from gossamer.attacks.membership import PLANTED, tell_all_apart
 from gossamer.attacks.words import tell_images, tell_logistic, tell_membership
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
@@ -24,7 +24,6 @@ from gossamer.datasets import DATASETS, mushrooms
 from gossamer.errors import BadValue, GossamerError, NotProvable
 from gossamer.experiments.pages import Page
 from gossamer.networks import read_network
-from gossamer.run_record import write_json
 from gossamer.spec import Spec
 from gossamer.spec.build import build_network, csv_arguments
 from gossamer.spec.rules import learnt_by
@@ -32,7 +31,7 @@ from gossamer.streams import from_csv
 
 attack = typer.Typer(help="See the leak: what messages tell of a record, without noise and with it.")
 OUT = typer.Option(Path("gossamer-attack"), help="Folder for the page, its numbers and its pictures.")
-JSON = typer.Option(False, "--json", help="Print the numbers as JSON.")
+JSON = json_option("the numbers")
 SEED = typer.Option(0, min=0, help="Decides which records are attacked; noise is the operating system's.")
 
 
@@ -54,7 +53,7 @@ def logistic(
     suspects: int = typer.Option(100, min=2, help="Among how many records the attacker looks for the one."),
     runs: int = typer.Option(3, min=1, help="Runs; each attacks the first record of every learner."),
     out: Path = OUT,
-    as_json: bool = JSON,
+    json: str | None = JSON,
 ) -> None:
     """Read records off the messages of a logistic regression: exactly without noise, hardly or not at all with it.
 
@@ -63,6 +62,7 @@ def logistic(
     gossamer attack logistic --csv examples/visits.csv --target ill --split-by hospital
     """
     check_place(out / "results.json")
+    json_file(json)
     budgets = _budgets(epsilon)
     attacked, name = _attacked(spec, rounds, suspects, runs)
     undeclared, why = attacked.stream.table.undeclared, ""
@@ -74,7 +74,7 @@ def logistic(
             why, outcomes = f"No noise was tried, because {said}", []
         else:
             outcomes = attack_noised(attacked, budgets, progress)
-    _show(tell_logistic(attacked, plain, outcomes, name, why), out, as_json)
+    _show(tell_logistic(attacked, plain, outcomes, name, why), out, json)
 
 
 def _attacked(spec: Spec, rounds: int, suspects: int, runs: int) -> tuple[Attacked, str]:
@@ -103,7 +103,7 @@ def image(
     searches: int = typer.Option(120, min=1, help="Steps of each search."),
     seed: int = SEED,
     out: Path = OUT,
-    as_json: bool = JSON,
+    json: str | None = JSON,
 ) -> None:
     """Find an image again from the gradient that a small CNN sends of it (extra `nn`).
 
@@ -112,6 +112,7 @@ def image(
     gossamer attack image cifar10 --images 4 --searches 400
     """
     check_place(out / "results.json")
+    json_file(json)
     budgets, found = _budgets(epsilon), DATASETS.find(dataset)
     if not found.images:
         raise BadValue("dataset", dataset, "expected images: mnist or cifar10")
@@ -124,7 +125,7 @@ def image(
     pictured = Pictured(stream, shape, read_network("paper"), images=images, searches=searches, seed=seed)
     with counted("attack", kept=False) as progress:
         album = attack_images(pictured, budgets, progress)
-    _show(tell_images(pictured, album, found.label), out, as_json)
+    _show(tell_images(pictured, album, found.label), out, json)
 
 
 @attack.command("membership")
@@ -136,7 +137,7 @@ def membership(
         False, "--self-test", help=f"Draw {PLANTED:g} times less noise than is claimed, and see whether that is found."
     ),
     out: Path = OUT,
-    as_json: bool = JSON,
+    json: str | None = JSON,
 ) -> None:
     """Tell whether a record was there, by the likelihood ratio over many runs, against the claimed ε.
 
@@ -148,9 +149,10 @@ def membership(
     gossamer attack membership --self-test --epsilon 1
     """
     check_place(out / "results.json")
+    json_file(json)
     with counted("attack", kept=False) as progress:
         told = tell_all_apart(law, _budgets(epsilon), runs, progress, 1 / PLANTED if self_test else 1.0)
-    _show(tell_membership(told, law, runs, self_test), out, as_json)
+    _show(tell_membership(told, law, runs, self_test), out, json)
     if any(one.holds == self_test for one in told):
         raise typer.Exit(1)
 
@@ -165,13 +167,11 @@ def _budgets(given: str) -> list[float]:
     return list(dict.fromkeys(budgets))
 
 
-def _show(page: Page, out: Path, as_json: bool) -> None:
+def _show(page: Page, out: Path, json: str | None) -> None:
     with undisturbed():
         page.write(out, command_line())
-    if as_json:
-        typer.echo(write_json(page.numbers), nl=False)
-        return
-    console = Console()
+    put_json(json, page.numbers)
+    console = console_beside(json)
     head, *body = page.rows
     table = Table(*head, box=None, header_style="bold", pad_edge=False)
     for row in body:
