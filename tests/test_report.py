@@ -277,3 +277,12 @@ def test_a_run_that_goes_on_writes_its_report_anew_with_all_rounds(gossamer, tmp
     assert view["charts"][0]["t"][-1] == 30
     assert (tmp_path / "a" / "run.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "a" / "network.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_commands_page_speaks_of_options(gossamer, tmp_path):
+    rows = [f"{k % 7},{'yes' if k % 7 > 3 else 'no'}" for k in range(40)]
+    (tmp_path / "own.csv").write_text("\n".join(["dose,ill", *rows]) + "\n")
+    assert gossamer("run", "--csv", "own.csv", "--target", "ill", "--learners", 2, "--steps", 10, "--out", "a")[0] == 0
+    notes = view_in((tmp_path / "a" / "report.html").read_text())["notes"]
+    assert any("--range dose=0:6" in note for note in notes)
+    assert not any("ranges={" in note for note in notes)

@@ -21,12 +21,16 @@ BADLY = "The model is worse than these data allow."
 
 def view_of(ended: Ended, spec: Spec) -> View:
     """All that the page of a run shows; the verdict is its first warning."""
-    return ended.record.view(
+    view = ended.record.view(
         warnings=_verdict(ended),
         notes=[_said(sentence) for sentence in ended.said],
         command=command_for("run", spec),
         config=write_toml(spec),
     )
+    in_flags = {str(note): _said(note) for note in ended.record.notes}  # a record's notes are in Python's words
+    view["notes"] = [in_flags.get(note, note) for note in view["notes"]]
+    view["warnings"] = [in_flags.get(note, note) for note in view["warnings"]]
+    return view
 
 
 def picture_of(ended: Ended) -> Figure:
