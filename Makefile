@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench lint types contract tests clean help
+.PHONY: demo test bench docs screenshots lint types contract tests clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    make an environment, install gossamer and run its first experiment"
 	@echo "make test    format, lint, types, import contract, tests"
+	@echo "make docs    the documentation site, in docs/_build/index.html"
 	@echo "make bench   speed, as ratios measured in one run"
+	@echo "make screenshots   the documentation's pictures of pages, in Chromium"
 	@echo "make clean   remove the environment and all caches"
 
 demo: $(VENV)/.installed
@@ -32,12 +34,19 @@ contract: $(VENV)/.installed-dev
 tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal
 
+docs: $(VENV)/.installed-dev  # the tests build it, too
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
+
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/live.py
+
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python docs/screenshots.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -53,5 +62,5 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

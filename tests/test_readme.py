@@ -24,10 +24,6 @@ def examples(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def example(page: str, which: int = 0) -> str:
-    return examples(page)[which]
-
-
 def test_the_readmes_example_runs_in_ten_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = examples("README.md")[0]
@@ -77,34 +73,6 @@ def test_the_examples_visits_are_what_their_program_makes(tmp_path):
     subprocess.run([sys.executable, copy], check=True)
     for name in ("visits.csv", "new-visits.csv"):
         assert (tmp_path / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
-
-
-def test_the_privacy_pages_example_shows_a_ledger_and_draws_noise(capsys):
-    names: dict[str, object] = {}
-    exec(example("docs/privacy.md"), names)
-    ledger = names["ledger"]
-    assert 0 < ledger.get_epsilon() < 8
-    assert ledger.get_epsilon() + ledger.remaining() == pytest.approx(8)
-    assert ledger.epsilon_at(2000) == pytest.approx(8, rel=1e-6)
-    shown = capsys.readouterr().out
-    assert "after 2000 rounds 8.000, or at δ = 1e-6" in shown
-
-
-def test_every_command_that_the_pages_show_is_understood(tmp_path, monkeypatch, capsys):
-    """In every line `gossamer …` the first unknown option is the one that this test adds."""
-    (tmp_path / "visits.csv").write_text("age,ill\n1,0\n")
-    monkeypatch.chdir(tmp_path)
-    pages = [
-        (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ") for page in ("README.md", "docs/privacy.md")
-    ]
-    lines = [line for page in pages for line in re.findall(r"^    gossamer (.*)$", page, flags=re.MULTILINE)]
-    assert len(lines) >= 12
-    for line in lines:
-        words = shlex.split(re.split(r"  +(?=[a-z])|  +#", line.replace("        ", " "))[0])
-        monkeypatch.setattr(sys, "argv", ["gossamer", *words, "--no-such-option"])
-        with pytest.raises(SystemExit):
-            run_command()
-        assert "No such option: --no-such-option" in capsys.readouterr().err, line
 
 
 @pytest.fixture
@@ -160,8 +128,3 @@ def test_the_readme_names_the_two_commands_and_its_pictures_exist():
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
-
-
-def test_the_algorithm_of_the_methods_page_passes_the_suite(capsys):
-    exec(example("docs/methods.md"), {})
-    assert "limit: distance from argmin Σ f_i" in capsys.readouterr().out
