@@ -62,7 +62,7 @@ class Follower:
     def take(self) -> Delta | None:
         """What is new since it was asked last; None where nothing is."""
         begun, t = self._begun, self._t
-        if begun is None or t == self._told_t:
+        if begun is None or (t == self._told_t and not self._rows):
             return None
         if self._charts is None:
             return self._begin(begun, t)
