@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from gossamer.checks.audit import audit
     from gossamer.checks.conformance import check_algorithm
     from gossamer.errors import BadValue, BudgetSpent, Diverged, GossamerError, NotProvable
+    from gossamer.estimator import LearnerNetwork as LearnerNetwork
+    from gossamer.estimator import PrivateDecentralizedClassifier as PrivateDecentralizedClassifier
+    from gossamer.estimator import PrivateDecentralizedRegressor as PrivateDecentralizedRegressor
     from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
     from gossamer.models.bounds import clip_l1, clip_l2
     from gossamer.models.torch import NeuralNetwork as NeuralNetwork
@@ -54,6 +57,12 @@ else:
             "gossamer.checks.audit": ["audit"],
             "gossamer.checks.conformance": ["check_algorithm"],
             "gossamer.datasets": ["datasets"],
+            "gossamer.estimator": [
+                "LearnerNetwork",
+                "PrivateDecentralizedClassifier",
+                "PrivateDecentralizedRegressor",
+                "estimator",
+            ],
             "gossamer.errors": ["BadValue", "BudgetSpent", "Diverged", "GossamerError", "NotProvable"],
             "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],

@@ -163,14 +163,14 @@ class FittedModel:
         """
         margins = self.margins(rows)
         if self.is_quantity:
-            return self._in_own_units(margins[:, 0])
+            return self.in_own_units(margins[:, 0])
         return np.asarray(self.classes[self.chosen(margins)])
 
     def predict_proba(self, rows: Any) -> Array:
         """(rows, classes) the probability of every class, in the order of `classes`."""
         if self.is_quantity:
             raise GossamerError("the model predicts a quantity, which has no probabilities: use predict.")
-        return self._probabilities(self.margins(rows))
+        return self.probabilities(self.margins(rows))
 
     def score(self, rows: Any) -> Score:
         """How well it predicts rows that have a target; `rows` as for predict, or as read() has them."""
@@ -186,7 +186,7 @@ class FittedModel:
             counts = np.unique(truth, return_counts=True)[1]
             right = self.chosen(margins) == truth
             return Score(float(right.mean()), float(counts.max() / len(truth)), len(truth))
-        error = ((self._in_own_units(margins[:, 0]) - truth) ** 2).sum()
+        error = ((self.in_own_units(margins[:, 0]) - truth) ** 2).sum()
         spread = ((truth - truth.mean()) ** 2).sum()
         return Score(float(1 - error / spread) if np.ptp(truth) else np.nan, 0.0, len(truth))
 
@@ -251,13 +251,15 @@ class FittedModel:
 
         return pipeline_of(self)
 
-    def _in_own_units(self, scaled: Array) -> Array:
+    def in_own_units(self, scaled: Array) -> Array:
+        """A quantity, which is scaled like a feature, turned back."""
         if self.schema is None or self.schema.target not in self.schema.ranges:
             return scaled
         line = line_of(self.schema.ranges[self.schema.target])
         return (scaled - line.b) / line.a
 
-    def _probabilities(self, margins: Array) -> Array:
+    def probabilities(self, margins: Array) -> Array:
+        """(rows, classes) of margins."""
         if self.kind == "softmax":
             return np.asarray(scipy.special.softmax(margins, axis=1))
         return np.hstack([scipy.special.expit(-margins), scipy.special.expit(margins)])

@@ -34,6 +34,8 @@ def columns_of(rows: Any, schema: Schema, keep: Sequence[str] = ()) -> Columns:
 
 
 def _read(rows: Any, schema: Schema, words: Collection[str]) -> Columns:
+    if isinstance(rows, Columns):
+        return rows
     if isinstance(rows, str | Path):
         return read_file(Reading(Path(rows), words=tuple(sorted(words))))
     if isinstance(rows, Mapping):

@@ -81,6 +81,7 @@ class PrivateBoundary:
         self.mechanism, self.ledgers, self._pairs = mechanism, ledgers, pairs
         self._on_messages = mechanism.where == "messages"
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
+        self._bound = steps
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
@@ -88,11 +89,7 @@ class PrivateBoundary:
         self.channels = tuple(ledgers[0].terms.dynamics(1).channels) if self._on_messages else ("gradient",)
         if not self.channels:
             raise NotProvable("the algorithm's dynamics name no channel: say which of its messages differ by what.")
-        if max(largest_scale(ledger.terms, steps) for ledger in ledgers) > LARGEST_SCALE:
-            raise NotProvable(
-                f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
-                "that no state overflows; scale features down."
-            )
+        self._check_scales(steps)
         if self._on_messages and any(ledger.terms.rounding is None for ledger in ledgers):
             raise NotProvable("nothing is known of how the algorithm rounds: bind the mechanism to a run's setting.")
         self._factor = np.asarray(ledgers[0].terms.factor)
@@ -104,6 +101,23 @@ class PrivateBoundary:
         place = "on messages" if self._on_messages else "at the source"
         at = f", δ = {mechanism.delta:g}" if mechanism.delta else ""
         self.claim = f"private: exact {mechanism.law} noise {place}{at}, {mechanism.against}"
+
+    def _check_scales(self, steps: int) -> None:
+        if max(largest_scale(ledger.terms, steps) for ledger in self.ledgers) > LARGEST_SCALE:
+            raise NotProvable(
+                f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
+                "that no state overflows; scale features down."
+            )
+
+    def lasts(self, rounds: int) -> None:
+        """Go on for at least so many rounds in all, each learner as far as its budget allows.
+
+        A run that nobody knows the end of is bound for the rounds that were planned; the ledgers know what more cost.
+        """
+        if rounds > self._bound:
+            self._bound = 2 * rounds
+            self._check_scales(self._bound)
+            self.stops = np.array([ledger.affordable_rounds(self._bound) for ledger in self.ledgers])
 
     def release(self, channel: str, t: int, value: Array) -> Array:
         """What learners send on a private channel; a learner whose budget is spent repeats its last message."""

@@ -38,6 +38,7 @@ from gossamer.spec.languages import (
 )
 from gossamer.spec.rules import (
     Learnt,
+    check_model_settings,
     check_privacy,
     clip_of,
     dataset_of,
@@ -69,15 +70,16 @@ class Parts(NamedTuple):
     said: list[Sentence]  # sentences about what was decided that nobody had said
 
 
-def build(spec: Spec, read: OnePass | None = None) -> Parts:
+def build(spec: Spec, read: OnePass | None = None, learnt: Learnt | None = None) -> Parts:
     """The parts of a run; refuses a description that contradicts itself, or says what nothing would use.
 
-    `read` are own records that were read already, all of which are learnt from.
+    `read` are own records that were read already, all of which are learnt from, and `learnt` is what learns them, where
+    that is not to be found out from a file.
     """
     check_privacy(spec)
     dataset = dataset_of(spec)
     spec = decide_noise(spec, dataset)
-    stream, model, network = build_data(spec, dataset, read)
+    stream, model, network = build_data(spec, dataset, read, learnt)
     spec = decide_delta(spec, dataset, stream)
     algorithm = build_algorithm(spec, dataset, network.m)
     mechanism = build_mechanism(spec, network.m) if spec.private else None
@@ -89,9 +91,14 @@ def build(spec: Spec, read: OnePass | None = None) -> Parts:
     return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
 
 
-def build_data(spec: Spec, dataset: Dataset | None, read: OnePass | None = None) -> tuple[Stream, Model, Network]:
+def build_data(
+    spec: Spec, dataset: Dataset | None, read: OnePass | None = None, learnt: Learnt | None = None
+) -> tuple[Stream, Model, Network]:
     """What there is to learn from, what is learnt, and who talks to whom."""
-    learnt = learnt_by(spec, dataset)
+    if learnt is None:
+        learnt = learnt_by(spec, dataset)
+    else:
+        check_model_settings(spec, learnt.kind)
     learners = spec.network.learners or _learners_of(spec.network.graph)
     stream: Any = build_stream(spec, dataset, learnt, learners) if read is None else paced(spec, read)
     spec = spec.but(standardise=standardises(spec, dataset))

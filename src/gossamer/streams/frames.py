@@ -75,7 +75,7 @@ def columns_of_frame(source: str, frame: Any, words: Collection[str] = ()) -> Co
             f"{source} is a {type(frame).__name__}, expected a DataFrame of pandas or polars, or a table of pyarrow."
         ) from None
     check_header(source, [str(name) for name in known.columns])
-    columns = {str(name): _column(narwhals, known[name], name in words) for name in known.columns}
+    columns = {str(name): _column(narwhals, known.get_column(name), name in words) for name in known.columns}
     return _with_records(Columns(source, columns, np.arange(1, len(known) + 1), unit="row"))
 
 
