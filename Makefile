@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench docs lint types contract tests clean help
+.PHONY: demo test bench docs screenshots lint types contract tests clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test    format, lint, types, import contract, tests"
 	@echo "make docs    the documentation site, in docs/_build/index.html"
 	@echo "make bench   speed, as ratios measured in one run"
+	@echo "make screenshots   the documentation's pictures of pages, in Chromium"
 	@echo "make clean   remove the environment and all caches"
 
 demo: $(VENV)/.installed
@@ -42,6 +43,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/live.py
+
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python docs/screenshots.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

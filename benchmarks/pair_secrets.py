@@ -202,9 +202,9 @@ table says; the last column is ε if all others collude.
 Algorithm 1, ten learners on the paper's graph, history at the source, one pass over the data. Budgets of the
 mushrooms hold for ever, those of images (scattering features, a linear model) for the run. 'Tuned': λ0, first
 release and clipper, chosen on other seeds by the accuracy on training records. Without secrets:
-[docs/results/history](../history/README.md). Of images, 'by rule alone' was measured with 40 records a round;
-`gossamer run` reads 5 by rule, as the tuned runs do, which without secrets is better by 0.02 to 0.04. Tuning went in
-two stages: first release and clipper at the rule's λ0, then λ0.
+[docs/results/history](../history/README.md). Tuning went in two stages: first release and clipper at the rule's λ0,
+then λ0. Of images, all runs read 5 a learner and round; those 'by rule alone' had their gradients computed on a GPU in
+float64, to save time.
 
 {budgets}
 ## More learners

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -37,10 +38,9 @@ def _plain(axes: Axes, title: str) -> None:
 
 def _arrow(axes: Axes, start: Point, end: Point, colour: str = GREY, bend: float = 0.12, gap: float = 15) -> None:
     """From one circle to another; `gap` points are left free at both ends."""
-    ends, style = {"shrinkA": gap, "shrinkB": gap}, f"arc3,rad={bend}"
-    axes.add_patch(
-        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=13, color=colour, connectionstyle=style, **ends)
-    )
+    look = {"arrowstyle": "-|>", "mutation_scale": 13, "color": colour, "connectionstyle": f"arc3,rad={bend}"}
+    arrow: Any = FancyArrowPatch
+    axes.add_patch(arrow(start, end, shrinkA=gap, shrinkB=gap, **look))
 
 
 # -- directed graphs -------------------------------------------------------------------------------------------------

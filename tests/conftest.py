@@ -62,10 +62,36 @@ def networks(draw, most: int = 7):
     return Network(draw(laplacians(m, "row")), draw(laplacians(m, "column")))
 
 
+def leave_undrawn(monkeypatch):
+    """A figure that is saved as PNG or PDF leaves a few bytes that are no picture."""
+    from matplotlib.figure import Figure
+
+    savefig = Figure.savefig
+
+    def saved(self, file, **how):
+        if how.get("format") in ("png", "pdf"):
+            file.write(b"not drawn")
+        else:
+            savefig(self, file, **how)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+
+
 @pytest.fixture
-def gossamer(monkeypatch, tmp_path, capsys):
-    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr)."""
+def drawn():
+    """For tests that look at a picture which the command leaves: see `gossamer`."""
+
+
+@pytest.fixture
+def gossamer(request, monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty folder: gossamer("run", …) -> (exit code, stdout, stderr).
+
+    Figures are made, but those that go into PNG and PDF files are not drawn, unless the test asks for `drawn`: that
+    takes half of a short run's time.
+    """
     monkeypatch.chdir(tmp_path)
+    if "drawn" not in request.fixturenames:
+        leave_undrawn(monkeypatch)
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
@@ -114,6 +140,18 @@ def zygote():
     started = Zygote()
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One headless Chromium for all tests of a worker."""
+    from browsing import missing, open_browser  # only now: most tests need no browser
+
+    if missing():
+        pytest.skip(f"BROWSER TESTS DID NOT RUN: {missing()}")
+    driver = open_browser(tmp_path_factory.mktemp("chromium"))
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture

@@ -302,8 +302,8 @@ class Up:
 
 
 def test_peers_up_in_a_pipe_tells_what_differs_and_goes_on_once_it_is_corrected(tmp_path):
-    folder, m, started = tmp_path / "run", 4, []
-    make(folder, 1500, RING, m=m)
+    folder, m, started = tmp_path / "run", 2, []
+    make(folder, 1500, gs.Network.ring(m), m=m)
     place = folder / "learner-1"
     before = (place / "party.toml").read_text()
     edit(place, '"x0003" = [-1.0, 1.0]', '"x0003" = [-1.0, 2.0]')
@@ -325,10 +325,10 @@ def test_peers_up_in_a_pipe_tells_what_differs_and_goes_on_once_it_is_corrected(
         for _ in range(m):
             up.until("^learner . starts in round [0-9]+ of 1500$")
         up.until("round .* of 1500 is reached by all, accuracy ")
-        killed = json.loads((folder / "learner-2/status.json").read_text())["pid"]
+        killed = json.loads((folder / "learner-1/status.json").read_text())["pid"]
         os.kill(killed, signal.SIGKILL)
-        up.until("^learner 2 was ended by signal 9, and is started again$")
-        up.until("^learner 2 comes back in round [1-9]")
+        up.until("^learner 1 was ended by signal 9, and is started again$")
+        up.until("^learner 1 comes back in round [1-9]")
         assert up.until(None) == 0
         assert (
             sum(bool(re.search("^learner . is done in round 1500 of 1500, accuracy ", line)) for line in up.lines) == m

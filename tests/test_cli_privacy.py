@@ -189,17 +189,20 @@ def test_a_log_axis_has_few_labels_however_many_decades(decades, labels):
 
 
 def test_audit_holds_shows_progress_and_says_what_its_numbers_mean(gossamer, tmp_path, monkeypatch):
-    def climbed(case, seed):
+    def climbed(case, **given):
         """In full with the long step alone: test_audit.py climbs as far with the short one."""
         effort = {} if case.algorithm.parameters["step"] == str(gs.decay(1.0, 0.8)) else {"tries": 2, "climbs": 10}
-        return worst_found(case, seed=seed, **effort)
+        return worst_found(case, **given, **effort)
 
     monkeypatch.setattr("gossamer.checks.audit.worst_found", climbed)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (tmp_path / "three.txt").write_text("0 1\n1 2\n2 0\n")
-    code, out, err = gossamer("audit", "--rounds", 6, "--graph", "three.txt")
+    code, out, err = gossamer("audit", "--rounds", 6, "--graph", "three.txt", "--json", "audit.json")
     assert code == 0
+    told = json.loads((tmp_path / "audit.json").read_text())
+    assert (told["holds"], len(told["cases"])) == (True, 33)
+    assert all(check["holds"] for case in told["cases"] for check in case["checks"])
     assert out.count("holds") == 33
     assert "power: the largest privacy loss" in " ".join(out.split())
     assert "pip install 'gossamer-learning[audit]'" in " ".join(out.split())

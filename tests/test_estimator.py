@@ -272,6 +272,20 @@ def test_coefficients_are_in_the_units_and_the_order_of_the_columns(rows):
     assert any("Left out, because every record has the same value there: always" in note for note in model.notes_)
 
 
+def test_what_is_missing_is_refused_or_taken_for_what_was_said():
+    X, y = numbers(90)
+    X[3, 1] = np.nan
+    made = gs.PrivateDecentralizedClassifier(math.inf, bounds=(-1, 1), **QUICK)
+    with pytest.raises(ValueError, match="NaN"):
+        clone(made).fit(X, y)
+    with pytest.raises(gs.GossamerError, match=r"X, row 4: no value in column 'b'.*missing='mean-of-range'"):
+        clone(made).fit(pd.DataFrame(X, columns=list("abc")), y)
+    middle = clone(made).set_params(missing="mean-of-range").fit(X, y)
+    np.testing.assert_allclose(middle.predict_proba(X)[3], middle.predict_proba(np.nan_to_num(X))[3], rtol=1e-12)
+    own = clone(made).set_params(missing="category").fit(X, y)
+    assert own.coef_names_ == ["x0", "x0 missing", "x1", "x1 missing", "x2", "x2 missing"]
+
+
 def test_a_regressor_finds_the_line_in_its_own_units():
     X = np.random.default_rng(0).uniform(0, 50, size=(200, 11))  # x10 comes before x2 in the schema
     line = np.arange(-5.0, 6.0)

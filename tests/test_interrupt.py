@@ -89,11 +89,11 @@ def interrupted(words, seconds, folder):
 @pytest.mark.parametrize(
     ("words", "moments"),
     [
-        (RUN, 5),
+        (RUN, 3),
         (CSV, 3),
         (["budget", "--epsilon", "3"], 2),
         (["peers", "init", "made", "--learners", "3"], 2),
-        (["compare", "mushrooms", "--quick", "--jobs", "2", "--methods", "dsgd", "--steps", "20"], 3),
+        (["compare", "mushrooms", "--quick", "--jobs", "2", "--methods", "dsgd", "--steps", "20"], 2),
     ],
     ids=["run", "csv", "budget", "peers init", "compare"],
 )
@@ -121,9 +121,9 @@ def test_peers_up_takes_its_learners_with_it(tmp_path, gossamer):
 
     from test_processes import free_ports
 
-    words = ["--learners", 3, "--port", free_ports(3), "--per-round", 1]
+    words = ["--learners", 2, "--port", free_ports(2), "--per-round", 1]
     assert gossamer("peers", "init", "made", *words)[0] == 0
-    learners = [tmp_path / "made" / f"learner-{i}" for i in range(3)]
+    learners = [tmp_path / "made" / f"learner-{i}" for i in range(2)]
     for seconds in (0.0, 0.5, 2.0, 4.0):
         code, err = interrupted(["peers", "up", "made"], seconds, tmp_path)
         check_quiet(code, err)

@@ -160,3 +160,20 @@ def test_parties_that_go_on_over_their_records_do_as_a_simulation(gossamer, tmp_
     assert json.loads((tmp_path / "run/record.json").read_text())["config"]["stream"]["per_round"] == [1, 1, 1]
     np.testing.assert_allclose(theta, alike.theta, rtol=1e-9, atol=1e-9)
     assert np.abs(theta).max() > 0.1
+
+
+@pytest.mark.parametrize(("numbers", "head"), [(False, False), (True, True)])
+def test_moments_are_released_only_where_there_are_numbers(tmp_path, numbers, head):
+    """Categories are not standardised: no budget and no rounds go into their moments."""
+    rng = np.random.default_rng(0)
+    lines = [f"{c},{k / 400},{int(rng.random() < (0.8 if c == 'red' else 0.2))}"
+             for k, c in enumerate(rng.choice(["red", "green"], 400))]  # fmt: skip
+    (tmp_path / "own.csv").write_text("\n".join(["colour,x,y", *lines]) + "\n")
+    said = {"range": ("x=0:1",)} if numbers else {"drop": ("x",)}
+    spec = {"classes": "0,1", "categories": ("colour=red|green",), "learners": 4, **said}
+    private = ran(tmp_path / "own.csv", epsilon="8", **spec)
+    assert private.history.accuracy[-1] > 0.7
+    assert all(("head" in releases) == head for releases in private.config["releases"])
+    if not numbers:
+        quiet = ran(tmp_path / "own.csv", steps=100, **spec)
+        assert quiet.history.accuracy[-1] > 0.75

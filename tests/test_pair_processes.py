@@ -13,11 +13,13 @@ import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
+import msgspec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import gossamer as gs
+from gossamer.cli.words import in_command
 from gossamer.peers.boundary import setting_of_learners
-from gossamer.peers.config import PrivacyPlan, SecretsPlan, read_config
+from gossamer.peers.config import Plan, PrivacyPlan, SecretsPlan, read_config
 from gossamer.peers.outcome import collect_outcomes
 from gossamer.peers.pair_keys import shared_key
 from gossamer.privacy import mechanisms
@@ -39,6 +41,25 @@ def secrets_with(floor):
 
 def private(i):
     return PrivacyPlan(epsilon=BUDGETS[i], law="gaussian", where="source")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"share": 1e9}, r"^\[secrets\] share = 1000000000.0: expected "),
+        ({"graph": "99-regular"}, r'^\[secrets\] graph = "99-regular": '),
+        ({"releases": "often"}, r'^\[secrets\] releases = "often": expected r,W'),
+    ],
+)
+def test_a_mistake_in_secrets_is_told_by_the_keys_of_the_file(tmp_path, wrong, says):
+    make(tmp_path / "run", STEPS, NETWORK, private)
+    config = read_config(tmp_path / "run/learner-0").config
+    secrets = msgspec.structs.replace(secrets_with(1.0), **wrong)
+    party = msgspec.structs.replace(config.party, durability="power")
+    config = msgspec.structs.replace(config, secrets=secrets, party=party)
+    with pytest.raises(gs.GossamerError, match=says) as refused:
+        Plan(config, tmp_path / "run/learner-0").mechanism()
+    assert "--" not in refused.value.said(in_command)
 
 
 def agreed_floor(folder):

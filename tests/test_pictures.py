@@ -137,7 +137,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence(gossamer, data, tmp_
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("gossamer-")]
 
 
-def test_a_comparison_goes_on_and_says_what_it_found(gossamer, data, tmp_path):
+def test_a_comparison_goes_on_and_says_what_it_found(gossamer, drawn, data, tmp_path):
     words = ("compare", "mnist", "--quick", "--steps", 2, "--seeds", 1, "--methods", f"{OURS},push_pull", "--out", "c")
     code, _, err = gossamer(*words)
     assert code == 0, err
@@ -203,7 +203,7 @@ def test_features_are_bounded_found_once_and_learnt_by_a_line(data, monkeypatch)
 
 def test_the_study_of_features_spends_what_it_says(data, tmp_path):
     effort = Effort(None, 1, (1.0, 4.0), evaluations=1, epsilons=(2.0, None), per_round=(2,))
-    problem = features.feature_problem("mnist", "iid").but(gradient="latest")
+    problem = features.feature_problem("mnist", "iid").but(gradient="latest", l2=0.1)  # θ* is soon found
     studied = features.study_features(problem, Runs(tmp_path, 1), effort, (OURS, "dsgd"))
     assert len(studied.entries) == 4
     for entry in studied.entries:

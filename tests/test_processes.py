@@ -158,11 +158,11 @@ NETWORKS = {"paper": gs.Network.paper, "one way, R and C unlike": gs.Network.pap
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_ten_processes_find_what_the_simulator_finds(tmp_path, fleet_of, name):
-    network = NETWORKS[name]()
-    make(tmp_path / "run", 150, network)
+    network, steps = NETWORKS[name](), 80
+    make(tmp_path / "run", steps, network)
     fleet = fleet_of(tmp_path / "run")
     fleet.start()
-    np.testing.assert_allclose(fleet.finish(), simulated(150, network), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fleet.finish(), simulated(steps, network), rtol=0, atol=1e-12)
 
 
 def payloads_seen(tap):
@@ -215,27 +215,28 @@ def killed(fleet, kills, steps, seed):
 
 
 def test_fifty_kills_change_no_number(tmp_path, fleet_of):
-    network, steps = gs.Network.paper_one_way(), 150
-    make(tmp_path / "run", steps, network)
-    fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+    m, steps = 6, 150
+    network = gs.Network(gs.Network.ring(m).R, gs.Network.exponential(m).C)  # one way, R and C unlike
+    make(tmp_path / "run", steps, network, m=m)
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap", m=m)
     killed(fleet, 50, steps, seed=3)
-    np.testing.assert_allclose(fleet.finish(), simulated(steps, network), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fleet.finish(), simulated(steps, network, m), rtol=0, atol=1e-12)
     seen = payloads_seen(tmp_path / "tap")
     assert set(map(len, seen.values())) == {1}
-    assert max(fleet.status(i)["life"] for i in range(M)) > 2
+    assert max(fleet.status(i)["life"] for i in range(m)) > 2
 
 
 def test_kills_never_draw_noise_again_and_spend_no_more(tmp_path, fleet_of):
     """With exact noise, which never repeats: one payload a learner, round and channel, and the accountant's ε."""
-    network, steps = gs.Network.paper(), 100
-    make(tmp_path / "run", steps, network, PrivacyPlan(epsilon=50.0))
-    fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
+    m, steps = 6, 100
+    make(tmp_path / "run", steps, gs.Network.exponential(m), PrivacyPlan(epsilon=50.0), m=m)
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap", m=m)
     killed(fleet, 20, steps, seed=4)
     fleet.finish()
     seen = payloads_seen(tmp_path / "tap")
     assert set(map(len, seen.values())) == {1}
-    assert {key[:3] for key in seen} >= {(i, t, c) for i in range(M) for t in range(steps) for c in ("s", "theta")}
-    for i in range(M):
+    assert {key[:3] for key in seen} >= {(i, t, c) for i in range(m) for t in range(steps) for c in ("s", "theta")}
+    for i in range(m):
         spent, _ = fleet.status(i)["epsilon"]
         assert spent == pytest.approx(50.0, rel=1e-6), "the budget was meant for exactly these rounds"
         assert spent <= 50.0

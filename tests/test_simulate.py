@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -381,3 +382,14 @@ def test_an_optimum_is_found_or_refused_whatever_the_units():
 
 def test_asking_for_more_rounds_than_memory_holds_is_no_error():
     assert small(steps=10**10, callback=lambda p: p.t == 3, evaluate_every=10**9).t == 3
+
+
+def test_steps_by_rule_are_told_in_numbers():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(3, 20, 2))
+    stream = gs.streams.from_arrays(X, (X.sum(axis=2) > 0).astype(float), ranges=(-1, 1))
+    for method, falls in ((gs.ldp_gradient_tracking, r" \(t\+1\)\^−[0-9.]+"), (gs.diadsp, " in every round")):
+        run = gs.simulate(
+            method(step="auto", strict=False), gs.Network.ring(3), stream, model=gs.LogisticRegression(0.1), steps=4
+        )
+        (said,) = (note for note in run.notes if note.startswith("Steps by rule"))
+        assert re.fullmatch(f"Steps by rule: λ_t = {run.config['first_step']:g}{falls}\\.", said)

@@ -143,16 +143,17 @@ def test_a_schedule_without_room_is_not_finite() -> None:
     assert np.isinf(price(best.__class__(best.v, best.v, 0.5, 0.0), "paper", "laplace"))
 
 
-def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer) -> None:
+def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer, drawn) -> None:
     monkeypatch.setattr(study, "MESSAGES", study.MESSAGES[:2])  # pictures take their time
     monkeypatch.setattr(study, "SOURCE", study.SOURCE[:1])
-    code, out, err = gossamer("theory", "quadratic", "--rounds", 200, "--seeds", 6, "--out", "page")
+    code, out, err = gossamer("theory", "quadratic", "--rounds", 200, "--seeds", 6, "--out", "page", "--json", "a.json")
     assert code == 0, err
     assert "Fitted slope ≤ −β' + 0.05" in out
     page, folder = (tmp_path / "page" / "README.md").read_text(), tmp_path / "page"
     assert "Fitted slope ≤ −β + 0.05" in page
     assert "gossamer theory quadratic --rounds 200" in page
     numbers = json.loads((folder / "results.json").read_text())
+    assert numbers == json.loads((tmp_path / "a.json").read_text())
     assert numbers["cases"][0]["schedule"] == "v = 0.6, ς_ζ = 0.55, ς_ϑ = 0.55"
     assert len(numbers["cases"]) == 3
     assert numbers["seed"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 
 import numpy as np
@@ -314,8 +315,12 @@ def test_what_is_tuned_can_be_run(gossamer, visits, tmp_path, monkeypatch, way, 
 def test_without_a_budget_the_data_themselves_are_tuned_on_and_that_is_said(gossamer, visits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     visits()
-    code, out, err = gossamer("tune", "--csv", "visits.csv", "--target", "ill", "--learners", 4, "--steps", 30)
+    code, out, err = gossamer(
+        "tune", "--csv", "visits.csv", "--target", "ill", "--learners", 4, "--steps", 30, "--json", "t.json"
+    )
     assert code == 0, err
+    told = json.loads((tmp_path / "t.json").read_text())
+    assert told["chosen"] in [one["candidate"] for one in told["tried"]]
     assert "Not private" in out
     assert "clip" not in out
     assert (tmp_path / "tuned.toml").read_text().startswith("# Chosen by gossamer tune")

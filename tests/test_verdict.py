@@ -65,6 +65,37 @@ SPOILED = {
 }  # fmt: skip
 
 
+def own_records(path, ranges):
+    """x from 0 to 1 tells the classes apart."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(size=600)
+    lines = [f"{a:.4f},{int(a + 0.1 * rng.normal() > 0.5)}" for a in x]
+    path.write_text("x,y\n" + "\n".join(lines) + "\n")
+    return gs.streams.from_csv(path, "y", 10, ranges={"x": ranges}, classes=["0", "1"]), x
+
+
+def test_a_range_that_clips_most_of_a_column_is_named_however_the_run_ended(tmp_path):
+    stream, x = own_records(tmp_path / "own.csv", (0.0, 0.25))
+    said = ended(gs.decay(1.0, 0.3), 60, stream=stream)[1]
+    assert said.cause == "range"
+    assert f"{100 * np.mean(x > 0.25):.0f} % of its values lay outside" in said.sentence
+    assert said.sentence.said(in_command).endswith("give one that holds them with --range.")
+    stream, _ = own_records(tmp_path / "own.csv", (0.0, 0.75))
+    assert getattr(ended(gs.decay(1.0, 0.3), 60, stream=stream)[1], "cause", None) != "range", (
+        "a quarter may be clipped"
+    )
+
+
+def test_a_range_far_wider_than_its_values_is_named(tmp_path):
+    stream, x = own_records(tmp_path / "own.csv", (-20.0, 20.0))
+    run, said = ended(gs.decay(1.0, 0.3), 60, l2=1e-7, stream=stream)
+    assert run.history.accuracy[-1] < run.config["baselines"]["optimum"] - 0.03
+    assert said.cause == "range"
+    assert f"it is {40 / np.ptp(x.round(4)):.3g} times what its values fill" in said.sentence
+    stream, _ = own_records(tmp_path / "own.csv", (0.0, 1.0))
+    assert getattr(ended(gs.decay(1e-3, 0.3), 60, stream=stream)[1], "cause", None) == "step", "another cause is named"
+
+
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_spoiled_run_names_what_spoiled_it(how):
     cause, words, given = SPOILED[how]

@@ -14,7 +14,7 @@ from gossamer.version import __version__
 
 TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
-    from gossamer import datasets, privacy, streams, theory
+    from gossamer import datasets, loggers, privacy, streams, theory
     from gossamer.algorithms import (
         Algorithm,
         diadsp,
@@ -64,6 +64,7 @@ else:
                 "estimator",
             ],
             "gossamer.errors": ["BadValue", "BudgetSpent", "Diverged", "GossamerError", "NotProvable"],
+            "gossamer.loggers": ["loggers"],
             "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],
             "gossamer.networks": ["Network", "networks"],
@@ -90,7 +91,7 @@ __all__ = [
     "LogisticRegression", "Network", "NotProvable", "Out", "Record", "RidgeRegression", "Rows", "Secrets",
     "SoftmaxRegression",
     "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "every",
-    "geometric", "ldol", "ldp_gradient_tracking", "load_model", "privacy", "push_pull", "robust_push_pull", "simulate",
-    "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "theory", "thinning",
-    "wang_basar",
+    "geometric", "ldol", "ldp_gradient_tracking", "load_model", "loggers", "privacy", "push_pull", "robust_push_pull",
+    "simulate", "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "theory",
+    "thinning", "wang_basar",
 ]  # fmt: skip

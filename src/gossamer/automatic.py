@@ -111,9 +111,11 @@ def found_step(
 
 
 def pace_of(model: Model, network: Network, noise: Noise | None, steps: int) -> tuple[int, float]:
-    """The first round that learns, and the momentum: 0 and 0 unless numbers are standardised."""
+    """The first round that learns, and the momentum: 0 and 0 unless records are standardised."""
     if not isinstance(model, LinearModel) or model.standardise is None:
         return 0, 0.0
+    if not model.standardise.numbers:
+        return 0, MOMENTUM
     if noise is not None and noise.releases.head:
         return noise.releases.after, MOMENTUM
     return usual_looks(steps, quiet_rounds(network), network.m).learns, MOMENTUM

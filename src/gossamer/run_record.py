@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from gossamer.predictions.fitted import Coefficients, FittedModel
+    from gossamer.report.view import View
 
 FORMAT = 1
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
@@ -257,20 +258,39 @@ class Record:
         except Exception as error:  # whatever a damaged file makes numpy, zipfile or json say
             raise GossamerError(f"{file} cannot be read as a run record ({error}): restore it from a copy.") from None
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf)."""
+    def plot(self, path: str | Path | None = None, *, said: Sequence[str] = ()) -> Figure:
+        """Errors and accuracy over the rounds; written to `path` where given (.png, .svg, .pdf).
+
+        `said` goes before the claim and the notes, under the picture.
+        """
         from gossamer.report.curves import draw_curves  # only now: matplotlib takes long to load
+        from gossamer.report.run import reading_rounds
 
         figure = draw_curves(
             {name: self.history[name] for name in self.history.dtype.names or ()},
             score=self.config["score"],
             title=self.title,
-            caption=[self.claim, *self.notes],
+            caption=[*said, self.claim, *self.notes],
             baselines=self.config.get("baselines") or {},
+            reading=reading_rounds(self.config),
         )
         if path is not None:
             figure.savefig(path)
         return figure
+
+    def view(self, **told: Any) -> View:
+        """All that a page shows of the run, as plain JSON values; `told` is what gossamer.report.run.run_view takes."""
+        from gossamer.report.run import run_view
+
+        return run_view(plain(self.summary()), **{"title": self.title, **told})
+
+    def report(self, path: str | Path, **told: Any) -> Path:
+        """Write the run as one self-contained HTML page, to open in a browser; `told` as for view()."""
+        from gossamer.report.html import page
+
+        file = Path(path)
+        replace_file(file, page(self.view(**told)).encode())
+        return file
 
     def fitted(self, learner: str | int | None = None) -> FittedModel:
         """The model that was learned: the mean of all learners' θ, or one learner's, by name or number.

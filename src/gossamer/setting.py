@@ -76,7 +76,8 @@ def setting_for(
         quiet=quiet_rounds(network),
         margin=length_of(model, table) or math.nan,
         curvature=curvature_of(model, table),
-        prepares=isinstance(model, LinearModel) and model.standardise is not None,
+        standardises=isinstance(model, LinearModel) and model.standardise is not None,
+        prepares=isinstance(model, LinearModel) and model.standardise is not None and model.standardise.numbers > 0,
         weights=weights,
         ids=list(learners),
     )

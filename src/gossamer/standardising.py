@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.models.standard import Looks, StandardMemory, usual_looks
+from gossamer.models.standard import Looks, StandardMemory, no_looks, usual_looks
 from gossamer.networks import Network
 from gossamer.privacy import PrivateBoundary, Releases, SimulatedNoise
 from gossamer.setting import quiet_rounds
@@ -21,6 +21,8 @@ def looks_of(
 ) -> Looks:
     """As the releases say, where there are some, with the noise of the learners' own; otherwise by rule."""
     learners = len(memory.filled)
+    if not memory.about.numbers:
+        return no_looks(learners)
     if isinstance(boundary, PrivateBoundary):
         terms = boundary.ledgers[0].terms
         scales = np.array([ledger.terms.scale(int(terms.releases.first[0])) for ledger in boundary.ledgers])

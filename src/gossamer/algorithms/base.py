@@ -95,6 +95,7 @@ class Algorithm(Generic[State]):
                 steps that are one for all learners and as long as no box clips; where that is only approached: None
     parameters  what a run record says of it
     with_step   where the step is to be found by rule: the same method with steps that start at λ0
+    falls       and the exponent with which they fall
     """
 
     name: str
@@ -111,6 +112,7 @@ class Algorithm(Generic[State]):
     conserves: Literal["sum", "weighted"] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     with_step: Callable[[float], Algorithm[Any]] | None = None
+    falls: float = 0.0
 
     def __post_init__(self) -> None:
         if self.conserves not in ("sum", "weighted", None):

@@ -57,7 +57,7 @@ class Method:
     def make(self, step: Schedule | str, noise: Schedule | None = None, *, strict: bool = True) -> Algorithm[Any]:
         """The algorithm; a user's function need not take what every Algorithm has anyhow."""
         if isinstance(step, str) and step == AUTO:
-            return automatic(lambda first: self.make(decay(first, self.step_exponent), noise, strict=strict))
+            return automatic(lambda step: self.make(step, noise, strict=strict), self.step_exponent)
         taken = inspect.signature(self.factory).parameters
         more: dict[str, Any] = {"noise": noise, "strict": strict}
         made = self.factory(step, **{name: value for name, value in more.items() if name in taken})
@@ -113,7 +113,7 @@ def method(**about: Any) -> Callable[[Factory], Makes]:
                 return factory(step, *given, **more)
             if step != AUTO:
                 raise BadValue("step", step, "expected a schedule such as decay(1.0, 0.6), or 'auto'")
-            return automatic(lambda first: factory(decay(first, entry.step_exponent), *given, **more))
+            return automatic(lambda step: factory(step, *given, **more), entry.step_exponent)
 
         entry = METHODS.of(declare(**about)(made))
         return cast(Makes, made)
@@ -121,7 +121,12 @@ def method(**about: Any) -> Callable[[Factory], Makes]:
     return decorate
 
 
-def automatic(build: Callable[[float], Algorithm[Any]]) -> Algorithm[Any]:
+def automatic(build: Callable[[Schedule], Algorithm[Any]], exponent: float) -> Algorithm[Any]:
     """An algorithm whose λ0 is still to be found; it runs as if that were 1."""
-    sample = build(1.0)
-    return replace(sample, with_step=build, parameters={**sample.parameters, "step": AUTO})
+    sample = build(decay(1.0, exponent))
+    return replace(
+        sample,
+        with_step=lambda first: build(decay(first, exponent)),
+        falls=exponent,
+        parameters={**sample.parameters, "step": AUTO},
+    )

@@ -73,7 +73,7 @@ def findings(case: Case, seed: int = 0) -> Iterator[Finding]:
     if case.mechanism.where == "messages":
         yield from travel_findings(case.algorithm, case.network)
     yield _of_claim("loss through rounding", steered_losses(case, seed=seed), case)
-    yield _of_claim(REPLAYED, worst_found(case, seed=seed).losses, case)
+    yield _of_claim(REPLAYED, worst_found(case, seed=seed, claims=case.claims).losses, case)
 
 
 def power(found: list[Finding]) -> float:

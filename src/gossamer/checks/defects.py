@@ -16,6 +16,7 @@ from gossamer.checks import Finding, moments, pair_defects
 from gossamer.checks.audit import findings
 from gossamer.checks.keys import Keys
 from gossamer.checks.noise import LATE
+from gossamer.checks.pair_defects import with_boundary
 from gossamer.checks.worlds import Case
 from gossamer.models.bounds import Clip, Reach
 from gossamer.models.memory import clipped
@@ -44,14 +45,6 @@ def self_test(case: Case) -> Iterator[tuple[Defect, Finding | None]]:
 # -- the boundary ------------------------------------------------------------------------------------------------------
 
 
-def _with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
-    def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        genuine: Any = mechanism.bind(setting)
-        return kind(mechanism, genuine.ledgers, setting.steps, genuine._pairs)
-
-    return lambda case: replace(case, bind=bind)
-
-
 def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case], Case]:
     """Noise times factor(t, value, scale), for some learners, rounds or values."""
 
@@ -61,7 +54,7 @@ def _noise_times(factor: Callable[[int, Array, Array], Any]) -> Callable[[Case],
             noise = super()._noised(t, value, times) - exact
             return _put_on_grid(exact + factor(t, value, scale) * noise, _grid_of(self, t, scale))
 
-    return _with_boundary(Weaker)
+    return with_boundary(Weaker)
 
 
 def _less_for_the_middle_learner(t: int, value: Array, scale: Array) -> Array:
@@ -167,7 +160,7 @@ def _ridge_with_data(case: Case) -> Case:
             noisy = super().gradient(t, grad)
             return noisy - strength * centre if noisy.shape == centre.shape else noisy
 
-    return _with_boundary(Around)(_with_model(case, memory=memory))
+    return with_boundary(Around)(_with_model(case, memory=memory))
 
 
 # -- the ledger, the recursion, the model ------------------------------------------------------------------------------
@@ -365,13 +358,13 @@ DEFECTS = (
     Defect("half the noise on outliers", _noise_times(_less_for_outliers), "scale"),
     Defect(
         "noise reused from round 6 on",
-        _with_boundary(ReusedLater),
+        with_boundary(ReusedLater),
         "correlation",
         lambda case: int((case.released(LATE[0]) >= 5).sum()) >= 2,
     ),
-    Defect("floating-point noise", _with_boundary(FloatingPoint), "grid"),
-    Defect("no freezing", _with_boundary(NeverFreezes), "of the budget", _runs_out),
-    Defect("received messages not bounded", _with_boundary(TakesAnything), "rounding", _on_messages),
+    Defect("floating-point noise", with_boundary(FloatingPoint), "grid"),
+    Defect("no freezing", with_boundary(NeverFreezes), "of the budget", _runs_out),
+    Defect("received messages not bounded", with_boundary(TakesAnything), "rounding", _on_messages),
     Defect("N² for N", _records_squared, "one record", lambda case: case.per_round > 1 and not _secret(case)),
     Defect(
         "a path left out of the recursion (|C_ii|)",
@@ -401,13 +394,13 @@ DEFECTS = (
     ),
     Defect(
         "released before the first round that is booked",
-        _with_boundary(ReleasesEarly),
+        with_boundary(ReleasesEarly),
         "rounds that release none",
         lambda case: _wrapped_at_source(case) and min(each.releases.after for each in case.terms) > 0,
     ),
     Defect(
         "past gradients subtracted without their noise",
-        _with_boundary(SubtractsBare),
+        with_boundary(SubtractsBare),
         "beside what was released",
         lambda case: len(case.terms[0].factor) > 1,
     ),

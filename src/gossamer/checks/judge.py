@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gossamer.checks import Finding
-from gossamer.checks.climb import worst_found
+from gossamer.checks.climb import Worst, worst_found
 from gossamer.checks.worlds import Case, Worlds
 from gossamer.errors import GossamerError
 from gossamer.privacy import Accountant
@@ -34,13 +34,14 @@ def judge(
     return Finding("ε certified by the outside judge", bound, claim, bound <= claim)
 
 
-def scores(case: Case, learner: int, runs: int, draw: Draw) -> tuple[Array, Array]:
+def scores(case: Case, learner: int, runs: int, draw: Draw, worst: Worst | None = None) -> tuple[Array, Array]:
     """Log-likelihood ratios of many noised runs in either world.
 
     The most powerful attack that knows the records, the messages and the law: high where the first world is likelier.
     Where secrets hide a learner, all releases and the worst keys tell of it what one release with more noise would.
+    `worst` are two worlds that were found before, such as for another ε.
     """
-    worst = worst_found(case)
+    worst = worst or worst_found(case)
     worlds = Worlds(case).replay(worst.candidate, worst.k).noised
     density = getattr(importlib.import_module("scipy.stats"), case.law.in_scipy)
     ratios = np.zeros((2, runs))

@@ -18,6 +18,16 @@ from gossamer.privacy.pairs import DealtPairs, Grid, Steps, stream_of
 from gossamer.types import Array
 
 
+def with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
+    """A case with another kind of boundary around the genuine ledgers."""
+
+    def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
+        genuine: Any = mechanism.bind(setting)
+        return kind(mechanism, genuine.ledgers, setting.steps, genuine._pairs)
+
+    return lambda case: replace(case, bind=bind)
+
+
 def _with_pairs(spoil: Callable[[Any], DealtPairs]) -> Callable[[Case], Case]:
     """A case whose pairs draw otherwise: `spoil` makes them of the genuine ones."""
 
@@ -103,14 +113,6 @@ def _genuine_grid(boundary: PrivateBoundary) -> tuple[Grid, Array]:
     return grid
 
 
-def _with_boundary(kind: type[PrivateBoundary]) -> Callable[[Case], Case]:
-    def bind(mechanism: Mechanism, setting: Setting) -> PrivateBoundary:
-        genuine: Any = mechanism.bind(setting)
-        return kind(mechanism, genuine.ledgers, setting.steps, genuine._pairs)
-
-    return lambda case: replace(case, bind=bind)
-
-
 def one_colluder_too_many(case: Case) -> Case:
     """The ledger counts one colluder less than the claim says."""
 
@@ -127,6 +129,6 @@ same_sign = _with_pairs(_SameSign)
 smaller_pairs = _with_pairs(_Smaller)
 one_key_for_two = _with_pairs(_OneKeyForTwo)
 one_left_out = _with_pairs(_OneLeftOut)
-below_floor = _with_boundary(_BelowFloor)
-own_grid = _with_boundary(_OwnGrid)
-weighed_later = _with_boundary(_WeighedLater)
+below_floor = with_boundary(_BelowFloor)
+own_grid = with_boundary(_OwnGrid)
+weighed_later = with_boundary(_WeighedLater)

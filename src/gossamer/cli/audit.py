@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -14,11 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from gossamer.algorithms import ldp_gradient_tracking
+from gossamer.checks import Finding
 from gossamer.checks.audit import findings, power
 from gossamer.checks.defects import DEFECTS
 from gossamer.checks.defects import self_test as run_self_test
 from gossamer.checks.judge import judge
 from gossamer.checks.worlds import FEATURES, Case
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.models import Clip, Gradient, LinearModel, LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.standard import Standardise
 from gossamer.networks import Network, read_network
@@ -42,6 +45,7 @@ def audit(
     per_round: int = typer.Option(2, min=1, max=50, help="Records that arrive in each."),
     seed: int = typer.Option(0, min=0, help="Decides the records and messages that are tried."),
     self_test: bool = typer.Option(False, "--self-test", help="Plant defects, and see whether the audit finds them."),
+    json: str | None = json_option("every check's verdict"),
 ) -> None:
     """Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.
 
@@ -49,13 +53,14 @@ def audit(
     what they receive, climbs to the records and messages on which their messages differ most, and plays the observer
     that has some learners' keys where they share secrets.
     """
+    json_file(json)
     network = read_network(graph)
-    console = Console()
+    console = console_beside(json)
     if self_test:
-        raise typer.Exit(_self_test(network, rounds, max(per_round, 2), console))
+        raise typer.Exit(_self_test(network, rounds, max(per_round, 2), console, json))
     cases = list(_cases(network, rounds, per_round))
     table = Table("noise", "gradient", "model", "step", "checks", "power", "verdict", box=None, pad_edge=False)
-    failed = 0
+    failed, told = 0, list[dict[str, Any]]()
     with _bar() as bar:
         task = bar.add_task("replaying", total=len(cases) + 1)
         for step, case in cases:
@@ -66,16 +71,24 @@ def audit(
             verdict = "[green]holds[/]" if not bad else f"[red]{len(bad)} FAILED[/]: {escape(bad[0].check)}"
             row = (_name(case.mechanism), case.gradient, _model_name(case), f"{step:g}", str(len(checked)))
             table.add_row(*row, f"{power(checked):.2f}", verdict)
+            told.append(_told(step, case, checked))
             bar.advance(task)
         bar.update(task, description="an outside judge")
         refuted, says = _outside(network)
         bar.advance(task)
+    put_json(json, {"holds": not failed + refuted, "cases": told, "outside": says})
     console.print(table)
     console.print(MEANING, highlight=False)
     for sentence in says:
         console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False)
     if failed + refuted:
         raise typer.Exit(1)
+
+
+def _told(step: float, case: Case, checked: list[Finding]) -> dict[str, Any]:
+    """One row of the table as JSON values, with every check."""
+    about = {"noise": _name(case.mechanism), "gradient": case.gradient, "model": _model_name(case), "step": step}
+    return {**about, "power": power(checked), "checks": [finding._asdict() for finding in checked]}
 
 
 def _bar() -> Progress:
@@ -115,10 +128,10 @@ def _secret(network: Network, rounds: int, per_round: int) -> list[Case]:
     ]
 
 
-def _self_test(network: Network, rounds: int, per_round: int, console: Console) -> int:
+def _self_test(network: Network, rounds: int, per_round: int, console: Console, json: str | None) -> int:
     """Plant every defect in cases that can have it; the exit code."""
     table = Table("defect", "planted in", "found by", "measured", "expected", box=None, pad_edge=False)
-    missed = 0
+    missed, told = 0, list[dict[str, Any]]()
     algorithm = ldp_gradient_tracking(step=decay(STEPS[0], 0.8))
     cases = [
         Case(algorithm, network, _model(mechanism, clipped), mechanism, gradient, rounds, per_round)
@@ -135,10 +148,13 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console) 
             for defect, finding in run_self_test(case):
                 bar.update(task, advance=1, description=defect.name)
                 missed += finding is None
+                found = None if finding is None else finding._asdict()
+                told.append({"defect": defect.name, "noise": _name(case.mechanism), "found": found})
                 seen = ["[red]NOT FOUND[/]", "", ""]
                 if finding is not None:
                     seen = [escape(finding.check), f"{finding.measured:.4g}", f"{finding.allowed:.4g}"]
                 table.add_row(defect.name, f"{_name(case.mechanism)}, {case.gradient}, {_model_name(case)}", *seen)
+    put_json(json, {"holds": not missed, "defects": told})
     console.print(table)
     console.print(f"{table.row_count - missed} of {table.row_count} planted defects were found.")
     return 1 if missed else 0

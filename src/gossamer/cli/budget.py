@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from gossamer.algorithms import find_method, ldp_gradient_tracking
 from gossamer.algorithms.base import AUTO
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import CSV, LINEAR, RELEASES, takes
 from gossamer.cli.output import check_apart, check_picture, command_for
 from gossamer.cli.words import in_command
@@ -52,7 +52,7 @@ def budget(
     spec: Spec,
     paper: bool = typer.Option(False, "--paper", help="The paper's step, noise and penalty, as published."),
     now: int = typer.Option(0, min=0, help="Rounds done already: shows what they have cost."),
-    as_json: bool = typer.Option(False, "--json", help="Print the numbers as JSON."),
+    json: str | None = json_option("the numbers"),
     plot: Path | None = typer.Option(None, help="Draw ε over the rounds into this file."),
 ) -> None:
     """Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.
@@ -62,10 +62,12 @@ def budget(
     gossamer budget --epsilon 8 --horizon inf --rows l1   noise for ε = 8 for ever
     gossamer budget --epsilon 1,2,4,8,16,1,2,4,8,16 --law gaussian --rows l2
     """
+    console, json_path = console_beside(json), json_file(json)
     if plot is not None:
         check_picture(plot)
+    if plot is not None or json_path is not None:
         csv, graph = (Path(name) if name else None for name in (spec.data.csv, spec.network.graph))
-        check_apart(csv=csv, graph=graph, plot=plot)
+        check_apart(csv=csv, graph=graph, plot=plot, json=json_path)
     told, given = spec, _described(spec, paper)
     dataset = dataset_of(given)
     if dataset is not None and dataset.images:
@@ -96,34 +98,31 @@ def budget(
         for row, ledger in zip(learners, ledgers, strict=True):
             row["epsilon_at_delta"] = ledger.epsilon_at(steps, delta)
     names = list(stream.description.get("names") or map(str, range(network.m)))
-    if as_json:
-        about = {
-            "data": _data(spec),
-            "steps": steps,
-            "mechanism": str(mechanism),
-            "against": mechanism.against,
-            "rows": spec.data.rows,
-            "delta": delta or mechanism.delta,
-        }
-        typer.echo(json.dumps({**about, "learners": [_null(row) for row in learners]}, indent=1))
-    else:
-        _show(Console(), learners, names, mechanism, steps, now, delta, _data(spec))
-        for sentence in [
-            *_assumed(told),
-            *why,
-            *_by_arrival(ledgers[0], steps),
-            *_worth(ledgers),
-            *_advice(learners, mechanism, given, steps),
-        ]:
-            Console().print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
+    about = {
+        "data": _data(spec),
+        "steps": steps,
+        "mechanism": str(mechanism),
+        "against": mechanism.against,
+        "rows": spec.data.rows,
+        "delta": delta or mechanism.delta,
+    }
+    put_json(json, {**about, "learners": learners})
+    _show(console, learners, names, mechanism, steps, now, delta, _data(spec))
+    for sentence in [
+        *_assumed(told),
+        *why,
+        *_by_arrival(ledgers[0], steps),
+        *_worth(ledgers),
+        *_advice(learners, mechanism, given, steps),
+    ]:
+        console.print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
     if plot is not None:
         from gossamer.report import draw_budget, save_picture
 
         save_picture(
             draw_budget(*_curves(ledgers, steps), names=names, title=f"{_title(mechanism)}, {mechanism.against}"), plot
         )
-        if not as_json:
-            Console().print(f"Picture: {plot}")
+        console.print(f"Picture: {plot}")
 
 
 def _described(spec: Spec, paper: bool) -> Spec:
@@ -252,10 +251,6 @@ def _worth(ledgers: list[Accountant]) -> list[Sentence]:
             f"Without secrets the same releases would take σ0 = {max(each):.4g}."
         )
     ]
-
-
-def _null(row: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
 def _title(mechanism: Mechanism) -> str:

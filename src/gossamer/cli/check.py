@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.words import in_command
 from gossamer.datasets import Dataset
@@ -20,7 +21,6 @@ from gossamer.models import Model
 from gossamer.networks import Network
 from gossamer.networks.checks import BrokenNetwork
 from gossamer.records import dense_table
-from gossamer.run_record import write_json
 from gossamer.spec.build import (
     build_algorithm,
     build_data,
@@ -42,7 +42,7 @@ OF_THEOREMS = {"holds": "applies", "fails": "does not apply", "cannot be known":
 @takes(*SETTINGS)
 def check(
     spec: Spec,
-    as_json: bool = typer.Option(False, "--json", help="Print the report as JSON."),
+    json: str | None = json_option("the report"),
 ) -> None:
     """Say which of the paper's assumptions a run meets, and which theorems apply; exit code 1 if one fails.
 
@@ -54,13 +54,13 @@ def check(
     gossamer check mnist                                        and its second, without reading an image
     gossamer check --csv visits.csv --target ill --split-by hospital --categorical ward
     """
+    json_file(json)
+    console = console_beside(json)
     report, refused = checked(spec)
-    if refused is not None and not as_json:
-        Console().print(f"[yellow]![/] {escape(refused.said(in_command))}", highlight=False, soft_wrap=True)
-    if as_json:
-        typer.echo(write_json(report.told(in_command)), nl=False)
-    else:
-        show(Console(), report)
+    if refused is not None:
+        console.print(f"[yellow]![/] {escape(refused.said(in_command))}", highlight=False, soft_wrap=True)
+    show(console, report)
+    put_json(json, report.told(in_command))
     if report.verdict == "fails":
         raise typer.Exit(1)
 

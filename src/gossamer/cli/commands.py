@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
 from gossamer.cli import interrupt
-from gossamer.cli.words import as_typed, in_command, in_option
-from gossamer.errors import GossamerError
+from gossamer.cli.words import as_typed, in_command, in_option, near_option, with_place
+from gossamer.errors import GossamerError, near
 from gossamer.version import __version__
 
 COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its own help
@@ -28,6 +29,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "check": "Say which of the paper's assumptions a run meets, and which theorems apply; exit code 1 if one fails.",
     "budget": "Say what a run will cost each learner in privacy, or how much noise a budget needs; nothing is run.",
     "audit": "Try to catch the claims lying, for every mechanism and gradient; exit code 1 if any check fails.",
+    "attack": "See the leak: what messages tell of a record, without noise and with it.",
     "compare": "Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.",
     "frontier": "Draw final accuracy and optimality gap against ε, from 0.1 to 10000; "
     "of images, a table at ε = 2, 8 and ∞.",
@@ -53,13 +55,18 @@ def imported_command(name: str) -> Any:
         alone.add_typer(command, name=name, no_args_is_help=True)
     else:
         alone.command(name)(command)
-    return typer.main.get_group(alone).commands[name]
+    made = typer.main.get_group(alone).commands[name]
+    for one in (made, *getattr(made, "commands", {}).values()):
+        # Whoever names a command and not what it is about wants to know what that may be.
+        one.no_args_is_help = one.no_args_is_help or any(
+            p.required and not p.opts[0].startswith("-") for p in one.params
+        )
+    return made
 
 
 app = typer.Typer(
     help="Private learning without a centre: parties that do not trust each other train one model over one-way links.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -87,7 +94,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks ε still gets its table
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(with_place(sys.argv[1:]), standalone_mode=False))
     except (KeyboardInterrupt, typer.Abort):
         _stop()
     except BrokenPipeError:  # the reader of our output has left, as `head` does
@@ -120,7 +127,9 @@ def sentence_of(error: Exception) -> str | None:
     if isinstance(error, OSError):  # such as a full disk behind standard output
         return f"{error.filename or 'output'} cannot be written ({error.strerror})."
     if hasattr(error, "format_message"):  # an option or a command that there is not
-        says = _option_refused(error) or error.format_message().replace("Value error, ", "").rstrip(".")
+        says = _option_refused(error) or _no_such_option(error)
+        says = says or error.format_message().replace("Value error, ", "").rstrip(".")
+        says = re.sub(r"\. Did you mean (.*)\?$", lambda near: f"; perhaps {near[1]} is meant".replace("'", ""), says)
         return f"{says}; see {_called()} --help."
     return None
 
@@ -132,7 +141,21 @@ def _option_refused(error: Exception) -> str:
     wanted = in_option(kind, getattr(option, "min", None), getattr(option, "max", None))
     if type(error).__name__ != "BadParameter" or option is None or not wanted:
         return ""
-    return f"{as_typed(option.opts, sys.argv)}: {wanted}"
+    typed = as_typed(option.opts, sys.argv)
+    if not typed.startswith("-"):  # an argument: what was typed is quoted by the error alone
+        typed = next(iter(re.findall(r"'(.*?)'", error.message)), typed)  # type: ignore[attr-defined]
+    perhaps = near(typed.rpartition(" ")[2], get_args(kind)) if get_origin(kind) is Literal else ""
+    return "; ".join([f"{typed}: {wanted}", *([perhaps] if perhaps else [])])
+
+
+def _no_such_option(error: Exception) -> str:
+    """`No such option: --eps; perhaps --epsilon is meant`; "" for other errors."""
+    if type(error).__name__ != "NoSuchOption":
+        return ""
+    typed, context = str(error.option_name), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    known = [flag for one in context.command.params for flag in (*one.opts, *one.secondary_opts)] if context else []
+    perhaps = near_option(typed, known)
+    return f"No such option: {typed}" + (f"; {perhaps}" if perhaps else "")
 
 
 def _called() -> str:

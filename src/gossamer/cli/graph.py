@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.output import check_picture
 from gossamer.errors import GossamerError
 from gossamer.networks import Network, read_network
@@ -34,6 +36,7 @@ def graph(
         None, min=0, help="With --secrets: how many learners may put theirs together [default: 1]."
     ),
     plot: Path | None = typer.Option(None, help="Draw the network into this .png, .svg or .pdf file."),
+    json: str | None = json_option("what is shown"),
 ) -> None:
     """Check a network against Assumption 1 and show how well it mixes.
 
@@ -44,13 +47,16 @@ def graph(
     """
     if plot is not None:
         check_picture(plot)
+    json_file(json)
     network = read_network(source, learners)
-    console = Console()
+    console = console_beside(json)
     if secrets is not None:
-        _show_secrets(console, network, secrets_named(secrets, network.m, 1 if colluders is None else colluders), plot)
+        named = secrets_named(secrets, network.m, 1 if colluders is None else colluders)
+        put_json(json, _show_secrets(console, network, named, plot))
         return
     if colluders is not None:
         raise GossamerError("--colluders goes with --secrets: give both.")
+    put_json(json, _told(source, network))
     console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {len(network.edges())} links. Assumption 1 holds.")
     console.print(
         f"Spectral gap {network.spectral_gap:.4f}: disagreement shrinks by about {network.spectral_gap:.1%} a round."
@@ -67,10 +73,16 @@ def graph(
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
 
 
+def _told(source: str, network: Network) -> dict[str, Any]:
+    links = [{"sender": sender, "receiver": receiver, "weight": weight} for sender, receiver, weight in network.edges()]
+    about = {"graph": source, "learners": network.m, "spectral_gap": network.spectral_gap}
+    return {**about, "perron": network.perron.tolist(), "links": links}
+
+
 RELEASES = 400  # for which the rule's share is shown: it hardly depends on how many there are
 
 
-def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> None:
+def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> dict[str, Any]:
     """What a secrets graph is worth: how much of its noise a learner can do without, and against whom."""
     m = network.m
     share = secrets.share_for(m, RELEASES, 1 / math.expm1(MIXED / quiet_rounds(network)))
@@ -90,3 +102,8 @@ def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Pa
         who = f", learners {', '.join(map(str, some))} collude" if some else ""
         save_picture(draw_secrets(edges, m, worst, some, f"Pair secrets: {graph}, {len(edges)} pairs{who}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
+    return {
+        "secrets": graph, "learners": m, "colluders": secrets.colluders,
+        "pairs": [list(map(int, e[:2])) for e in edges], "share": share, "gain": gain, "most": limit,
+        "against": secrets.against,
+    }  # fmt: skip

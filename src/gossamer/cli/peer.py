@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import typer
 
+from gossamer.cli import live
 from gossamer.errors import GossamerError
 
 peer = typer.Typer(help="One party's learner.")
@@ -21,6 +23,10 @@ def needs_extra() -> None:
 def run(
     config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
     quiet: bool = typer.Option(False, help="Log to log.jsonl alone, and not to the terminal."),
+    live_page: bool = live.LIVE,
+    live_port: int | None = typer.Option(
+        None, min=1, max=65535, help="The port of --live, on 127.0.0.1 [default: the first free one from 7373]."
+    ),
 ) -> None:
     """Run one learner, on its owner's records, until its rounds are done; start it again whenever it was stopped.
 
@@ -32,4 +38,19 @@ def run(
     from gossamer.peers.config import read_config
     from gossamer.peers.process import run_learner
 
-    raise typer.Exit(run_learner(read_config(config), quiet=quiet))
+    asked = live.wanted(live_page, None if live_port is None else str(live_port), stay=False)
+    plan = read_config(config)
+    with _page(plan.folder, asked):
+        code = run_learner(plan, quiet=quiet)
+    raise typer.Exit(code)
+
+
+def _page(folder: Path, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:
+    """The party's own page, if one was asked for: for its owner, so that it asks for a token on this machine, too."""
+    if asked is None:
+        return nullcontext()
+    from gossamer.cli.output import command_line
+    from gossamer.peers.following import Following
+
+    following = Following(folder, command=command_line())
+    return live.served(asked, following.first_view, following.take, secret=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli import live
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import needs_extra
 from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.words import lasting
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -86,6 +89,9 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Start all learners of a folder on this machine, each in its own process, and watch them; ctrl-C stops them.
 
@@ -94,41 +100,48 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
 
 
 @peers.command("status")
 def status(
     folder: Path = typer.Argument(help="A run's folder, or one party's."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON, for programs."),
+    json: str | None = json_option("what the learners say, a list,"),
 ) -> None:
     """Where the learners are, as each last wrote to its own status file."""
     needs_extra()
     from gossamer.peers.status import read_statuses
 
+    json_file(json)
     statuses = read_statuses(folder)
-    if as_json:
-        typer.echo(json.dumps(statuses))
-    else:
-        Console().print(view_of(statuses))
+    console_beside(json).print(view_of(statuses))
+    put_json(json, statuses)
 
 
 @peers.command("collect")
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
+    json: str | None = json_option("the run record's numbers"),
 ) -> None:
-    """Put the learners' final models together into one run record.
+    """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
 
     Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
+    from gossamer.peers.config import read_config, shared_toml
+    from gossamer.peers.folders import learners_in
     from gossamer.peers.outcome import collect_outcomes
+    from gossamer.report.folder import write_report
 
+    json_file(json)
     record = collect_outcomes(folder)
-    files, console = record.save(out), Console()
-    _say(record.notes)
+    config = shared_toml(read_config(learners_in(folder)[0]).config)
+    view = record.view(kind="peers", command=shlex.join(["gossamer", "peers", "up", str(folder)]), config=config)
+    files, console = [*record.save(out), *write_report(folder, view)], console_beside(json)
+    put_json(json, record.summary())
+    _say(record.notes, console)
     if record.epsilon is not None:
         spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")
         whom = record.config.get("against")
@@ -137,9 +150,9 @@ def collect(
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
-def _say(sentences: Iterable[str]) -> None:
+def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
-        Console().print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        (console or Console()).print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
@@ -162,7 +175,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         loss, score = errors.get("loss"), next((v for k, v in errors.items() if k != "loss"), None)
         spent, budget = (one.get("epsilon") or [None])[0], one.get("budget")
         waits = ", ".join(map(str, one.get("waits_for") or []))
-        since = f" ({one['waits']:.0f} s)" if waits and "waits" in one else ""
+        since = f" ({lasting(one['waits'])})" if waits and "waits" in one else ""
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
@@ -191,4 +204,4 @@ def _state(one: dict[str, Any]) -> str:
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():
         return f"gone, in round {one.get('round', 0)}"
     state = "settings differ" if one.get("differs") and one["state"] == "waiting" else str(one["state"])
-    return f"{state}, silent for {quiet:.0f} s" if silent else state
+    return f"{state}, silent for {lasting(quiet)}" if silent else state

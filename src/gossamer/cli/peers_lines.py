@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gossamer.cli.words import lasting
+
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
 OVER = ("done", "stopped", "failed")
@@ -70,7 +72,7 @@ class Lines:
         waited = now - known.since
         if state.startswith("waiting") and waited >= known.patience:
             known.patience, known.said_waiting = 2 * known.patience, True
-            self._say(f"{name} waits for {_awaited(one)} in {_place(one)}, for {waited:.0f} s so far")
+            self._say(f"{name} waits for {_awaited(one)} in {_place(one)}, for {lasting(waited)} so far")
 
     def _tell_progress(self, statuses: Sequence[Status]) -> None:
         """A line at every tenth of the run that all learners have behind them."""

@@ -6,15 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
+from gossamer.cli import live
+from gossamer.cli.output import command_line
 from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines, say
 from gossamer.peers.folders import learners_in
+from gossamer.peers.following import Following
 from gossamer.peers.status import read_statuses
 
 PATIENCE = 20.0  # seconds for learners to stop before they are killed
@@ -30,6 +34,10 @@ class Fleet:
         self.news: list[str] = []
         for place in places:
             self._start(place)
+
+    def pids(self) -> dict[str, int]:
+        """The processes that run, by the names of their folders."""
+        return {place.name: process.pid for place, process in list(self._running.items())}
 
     def _start(self, place: Path) -> None:
         command = [sys.executable, "-m", "gossamer", "peer", "run", str(place), "--quiet"]
@@ -104,7 +112,7 @@ class Log:
         self._console.file.flush()
 
 
-def watch_over(folder: Path, restarts: int) -> int:
+def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = None) -> int:
     """Until all have ended, or ctrl-C; the exit code."""
     places, seen = learners_in(folder), sys.stdout.isatty() and not Console().is_dumb_terminal
     console = Console(force_terminal=seen)  # whatever the environment says: a log has no colours
@@ -115,7 +123,7 @@ def watch_over(folder: Path, restarts: int) -> int:
         (place / "status.json").unlink(missing_ok=True)
     fleet = Fleet(places, restarts)
     try:
-        with Screen(folder, console) if seen else Log(folder, console) as shown:
+        with _live(folder, fleet, asked_live), Screen(folder, console) if seen else Log(folder, console) as shown:
             while fleet.look() and not asked and not fleet.failed:
                 shown.show(_taken(fleet.news))
                 time.sleep(0.25)
@@ -132,6 +140,14 @@ def watch_over(folder: Path, restarts: int) -> int:
     if asked:
         console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False, soft_wrap=True)
     return 1 if fleet.failed else 130 if asked else 0
+
+
+def _live(folder: Path, fleet: Fleet, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:
+    """A page of all learners, if one was asked for; their own figures are for their owner alone: a token, always."""
+    if asked is None:
+        return nullcontext()
+    following = Following(folder, fleet.pids, asked.at.local, command_line())
+    return live.served(asked, following.first_view, following.take, secret=True)
 
 
 def _taken(news: list[str]) -> list[str]:

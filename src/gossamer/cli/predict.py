@@ -114,6 +114,9 @@ def _said_score(model: FittedModel, taken: Encoded) -> list[str]:
     if math.isnan(score.value):
         return []
     of = f"on the {score.rows} rows with a value of {model.schema.target!r}"
+    if model.is_quantity and score.outside:
+        ends = f"{model.schema.said_range(model.schema.target)}, whose ends learners took for what lies beyond"
+        return [f"R² {score.value:.4f} {of}; {score.outside} lie outside {ends}: taken so, R² is {score.clipped:.4f}."]
     if model.is_quantity:
         return [f"R² {score.value:.4f} {of}."]
     return [f"Accuracy {score.value:.4f} {of}; the most frequent class alone has {score.simplest:.4f}."]

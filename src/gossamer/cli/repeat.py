@@ -11,9 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.ending import Ended, claim_of, columns_of, numbers, say, say_verdict, short
-from gossamer.files import replace_file
 from gossamer.report.verdict import baseline_words
-from gossamer.run_record import write_json
 from gossamer.spec.description import Spec
 
 Once = Callable[[Spec, Path | None], tuple[Ended, Path | None]]  # and where it was kept
@@ -84,9 +82,3 @@ def _cost(runs: Sequence[Ended]) -> list[str]:
         f"Each of the {len(runs)} repetitions draws other noise and costs its ε again: all of them together cost "
         f"ε = {sum(spent):.3g}{at}, by composition."
     ]
-
-
-def write_all(path: Path, summaries: list[dict[str, object]]) -> None:
-    """A JSON list with one entry for each seed."""
-    entries = ",\n".join(write_json(one).rstrip() for one in summaries)
-    replace_file(path, f"[\n{entries}\n]\n".encode())

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from json import loads as read_json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli import live
 from gossamer.cli.ending import Ended, judged, ran, show, told
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
+from gossamer.cli.logs import EVENTS, failures_said, loggers_of
 from gossamer.cli.options import takes
-from gossamer.cli.output import check_apart, check_picture, check_place, fresh_folder
-from gossamer.cli.repeat import repeated, show_spread, write_all
+from gossamer.cli.output import check_apart, check_picture, check_place, command_for, fresh_folder
+from gossamer.cli.page import picture_of, view_of
+from gossamer.cli.repeat import repeated, show_spread
 from gossamer.cli.watch import undisturbed, watched
-from gossamer.cli.words import in_command
+from gossamer.cli.words import STDOUT, in_command
 from gossamer.errors import Argument, BadValue, Diverged, GossamerError, Sentence
 from gossamer.files import replace_file
+from gossamer.loggers.base import Logger
 from gossamer.models import LinearModel
 from gossamer.privacy import Laplace, epsilons
-from gossamer.run_record import NotResumedError, Record, write_json
+from gossamer.report.live import starting_view
+from gossamer.report.view import View
+from gossamer.run_record import NotResumedError, Record
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
 from gossamer.simulate import simulate
 from gossamer.simulate.evidence import run_without_noise
+from gossamer.simulate.following import Follower
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
 from gossamer.spec.rules import dataset_of, delta_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 USED = "record.npz.resumed"
 
@@ -47,7 +52,7 @@ def run(
     dump_config: bool = typer.Option(
         False, "--dump-config", help="Print the description of this run as a TOML file, and run nothing."
     ),
-    json_file: Path | None = typer.Option(None, "--json", help="Write final and per-evaluation numbers to this file."),
+    json: str | None = json_option("final and per-evaluation numbers"),
     plot: Path | None = typer.Option(None, help="Draw the run into this .png, .svg or .pdf file."),
     out: Path | None = typer.Option(
         None,
@@ -61,6 +66,15 @@ def run(
     also_without_noise: bool = typer.Option(
         False, "--also-without-noise", help="Run once more without noise, and show that accuracy beside."
     ),
+    log: list[str] = typer.Option(
+        [],
+        metavar="NAME[:PLACE]",
+        help="Log to tensorboard[:FOLDER], mlflow[:URI], trackio[:PROJECT] or wandb[:PROJECT] as well; may be given "
+        "several times. Every run's folder has the same numbers in events.jsonl.",
+    ),
+    live_page: bool = live.LIVE,
+    live_at: str | None = live.LIVE_AT,
+    live_stay: bool = live.STAY,
 ) -> None:
     """Train one model across learners that only talk to their neighbours, with noise on all they send.
 
@@ -72,17 +86,19 @@ def run(
     gossamer run mnist --device cuda --bf16                     the paper's second experiment
     gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
     gossamer run --resume gossamer-run                          go on after ctrl-C
+    gossamer run mushrooms --steps 20000 --live                 watch it in a browser
     """
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
+    asked = live.wanted(live_page, live_at, live_stay)
     if repeat > 1:
-        if resume is not None or plot is not None:
-            option = "--resume" if resume is not None else "--plot"
+        if resume is not None or plot is not None or asked is not None:
+            option = "--resume" if resume is not None else "--plot" if plot is not None else "--live"
             raise GossamerError(
                 f"--repeat {repeat} runs anew into OUT/seed-…, with a picture in each: leave {option} out."
             )
-        _repeat(spec, repeat, json_file, out, also_without_noise)
+        _repeat(spec, repeat, json, out, also_without_noise, log)
         return
     before = None
     if resume is not None:
@@ -90,39 +106,47 @@ def run(
         out = resume
     else:
         _check_new(out)
-    _check_places(spec, json_file, plot, out)
-    made = None if out or json_file or plot else fresh_folder("gossamer-run")
-    with _removed_if_empty(made):
-        ended, written, folder = _once(spec, out or made, also_without_noise, plot, resume, before)
-    if json_file is not None:
-        replace_file(json_file, write_json(told(ended)).encode())
-        written.append(json_file)
-    console = Console()
-    show(console, ended)
-    _say_files(console, written)
+    _check_places(spec, json, plot, out)
+    made = None if out or json or plot else fresh_folder("gossamer-run")
+    follower = Follower(command=command_for("run", spec), config=write_toml(spec))
+    console = Console(stderr=json == STDOUT)
+    with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take) as page:
+        follow = None if asked is None else follower
+        ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before, follow)
+        put_json(json, told(ended))
+        written += _named(json)
+        show(console_beside(json), ended)
+        _say_files(console, written)
+        if asked is not None:
+            page.end(view_of(ended, spec), None if folder is None else folder / "report.html")
     if folder is not None and ended.record.finished and spec.data.csv is not None:
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
         console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
     _say_stopped(console, ended.record, folder)
 
 
-def _repeat(spec: Spec, times: int, json_file: Path | None, out: Path | None, also: bool) -> None:
+def _starting(spec: Spec) -> View:
+    """What a live page shows until the first round is done."""
+    data = spec.data.dataset or Path(spec.data.csv or "").name
+    return starting_view("run", f"{data}: {spec.algorithm.algorithm}", "preparing", command_for("run", spec))
+
+
+def _repeat(spec: Spec, times: int, json: str | None, out: Path | None, also: bool, log: Sequence[str]) -> None:
     """The same run with other seeds, each in a folder of its own."""
     _check_new(out)
-    _check_places(spec, json_file, None, out)
-    made = None if out or json_file else fresh_folder("gossamer-run")
+    _check_places(spec, json, None, out)
+    made = None if out or json else fresh_folder("gossamer-run")
 
     def once(one: Spec, folder: Path | None) -> tuple[Ended, Path | None]:
-        ended, _, kept = _once(one, folder, also)
+        ended, _, kept = _once(one, folder, also, log)
         return ended, kept
 
     with _removed_if_empty(made):
         runs, folders = repeated(spec, times, out or made, once)
-    if json_file is not None:
-        write_all(json_file, [told(run) for run in runs])
-    console = Console()
-    show_spread(console, runs)
-    _say_files(console, [*folders, *([] if json_file is None else [json_file])])
+    put_json(json, [told(run) for run in runs])
+    show_spread(console_beside(json), runs)
+    console = Console(stderr=json == STDOUT)
+    _say_files(console, [*folders, *_named(json)])
     _say_stopped(console, runs[-1].record, folders[-1] if folders else None)
 
 
@@ -130,29 +154,36 @@ def _once(
     spec: Spec,
     folder: Path | None,
     also: bool,
+    log: Sequence[str],
     plot: Path | None = None,
     resume: Path | None = None,
     before: Record | None = None,
+    follow: Follower | None = None,
 ) -> tuple[Ended, list[Path], Path | None]:
     """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
     parts = build(spec)
     if also and parts.mechanism is None and parts.algorithm.noise is None:
         raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
+    loggers = loggers_of(log, folder, parts.mechanism is not None)
     try:
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
         keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
-        record = _run(parts, before, keep)
+        record = _run(parts, before, keep, loggers, follow)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
     folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
-    delta = delta_of(parts.spec)
     with undisturbed():  # before anything else: what was sent is spent, whatever happens next
-        written = _keep(record, spec, delta, plot, folder)
+        written = [] if folder is None else _keep(record, spec, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
-    return Ended(record, [*parts.said, *_price(parts)], delta, judged(parts, record, quiet), quiet), written, folder
+    said = [*parts.said, *_price(parts)]
+    ended = Ended(record, said, delta_of(parts.spec), judged(parts, record, quiet), quiet)
+    if folder is not None or plot is not None:
+        with undisturbed():
+            written += _draw(ended, spec, plot, folder)
+    return ended, written, folder
 
 
 def _quiet(parts: Parts, record: Record) -> Record | None:
@@ -183,8 +214,15 @@ def _check_new(out: Path | None) -> None:
         )
 
 
+def _named(json: str | None) -> list[Path]:
+    """The file of numbers, where one was asked for."""
+    path = json_file(json)
+    return [] if path is None else [path]
+
+
 def _say_files(console: Console, written: list[Path]) -> None:
-    console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
+    if written:
+        console.print("Files: " + escape(", ".join(map(str, written))), highlight=False, soft_wrap=True)
 
 
 def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
@@ -194,21 +232,27 @@ def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
         raise typer.Exit(130)
 
 
-def _check_places(spec: Spec, json_file: Path | None, plot: Path | None, out: Path | None) -> None:
+def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | None) -> None:
     """Refuse places that cannot be written, or that are read from, before any work."""
     read = (spec.data.csv, spec.data.test, spec.network.graph)
     csv, test, graph = (Path(name) if name else None for name in read)
-    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file, plot=plot)
-    for place in (json_file, out / "record.npz" if out else None):
-        if place is not None:
-            check_place(place)
+    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file(json), plot=plot)
+    if out is not None:
+        check_place(out / "record.npz")
     if plot is not None:
         check_picture(plot)
 
 
-def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | None) -> Record:
+def _run(
+    parts: Parts,
+    before: Record | None,
+    keep: Callable[[Record], None] | None,
+    loggers: Sequence[Logger],
+    follow: Follower | None,
+) -> Record:
     # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
-    with watched(parts.model.score, None if parts.mechanism is not None else keep) as callback:
+    kept = None if parts.mechanism is not None else keep
+    with failures_said(), watched(parts.model.score, kept, follow) as callback:
         gradient: Any = parts.spec.algorithm.gradient
         return simulate(
             parts.algorithm,
@@ -223,6 +267,7 @@ def _run(parts: Parts, before: Record | None, keep: Callable[[Record], None] | N
             callback=callback,
             resume=before,
             progressive=dataset_of(parts.spec) is None and isinstance(parts.model, LinearModel),
+            loggers=loggers,
         )
 
 
@@ -277,7 +322,7 @@ def _use(folder: Path, record: Record) -> None:
     try:
         (folder / "record.npz").replace(folder / USED)
         with np.load(folder / USED, allow_pickle=False) as stored:
-            mine = json.loads(stored["summary"].tobytes()).get("seal", "") == record.seal
+            mine = read_json(stored["summary"].tobytes()).get("seal", "") == record.seal
     except FileNotFoundError:
         raise GossamerError(
             f"--resume {folder}: its record is gone, as if another command had just resumed it: let that one end."
@@ -289,35 +334,29 @@ def _use(folder: Path, record: Record) -> None:
         )
 
 
-def _picture(record: Record, delta: float) -> Figure:
-    """The run's picture, with what privacy cost in its title."""
-    from gossamer.report.curves import spent, write_title
-
-    figure = record.plot()
-    if record.epsilon is not None:
-        write_title(figure, f"{record.title}, {spent(record.epsilon.spent, delta)}")  # the caption says against whom
-    return figure
-
-
 def _checkpoint(record: Record, spec: Spec, folder: Path) -> None:
     """What --resume needs, were the run to end here."""
     replace_file(folder / "settings.json", write_settings(spec))
     record.save(folder / "record")
 
 
-def _keep(record: Record, spec: Spec, delta: float, plot: Path | None, folder: Path | None) -> list[Path]:
-    """Write the record and its picture where they were asked for; the files."""
-    from gossamer.report import save_picture
+def _keep(record: Record, spec: Spec, folder: Path) -> list[Path]:
+    """Write the record and the settings; the files."""
+    replace_file(folder / "settings.json", write_settings(spec))
+    written = [*record.save(folder / "record"), folder / "settings.json"]
+    written += [folder / EVENTS] if (folder / EVENTS).exists() else []
+    (folder / USED).unlink(missing_ok=True)
+    return written
 
-    written: list[Path] = []
-    picture = _picture(record, delta) if folder is not None or plot is not None else None
-    if folder is not None and picture is not None:
-        replace_file(folder / "settings.json", write_settings(spec))
-        written += [*record.save(folder / "record"), folder / "settings.json"]
-        save_picture(picture, folder / "run.png")
-        written.append(folder / "run.png")
-        (folder / USED).unlink(missing_ok=True)
-    if plot is not None and picture is not None:
+
+def _draw(ended: Ended, spec: Spec, plot: Path | None, folder: Path | None) -> list[Path]:
+    """Write the report and the pictures where they were asked for; the files."""
+    from gossamer.report.curves import save_picture
+    from gossamer.report.folder import write_report
+
+    picture = picture_of(ended)
+    written = [] if folder is None else write_report(folder, view_of(ended, spec), picture)
+    if plot is not None:
         save_picture(picture, plot)
         written.append(plot)
     return written

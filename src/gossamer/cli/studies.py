@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from gossamer.algorithms import METHODS, find_method
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import CSV, LINEAR, NETWORKS, takes
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
@@ -41,6 +41,7 @@ from gossamer.spec.rules import dataset_of
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
 WHERE = "The kinds of noise with which noise goes there, where none is named."
 Jobs = typer.Option(None, min=1, help="Processes [default: one for each core].")
+Json = json_option("all numbers, those of results.json in the folder,")
 Methods = typer.Option(
     None,
     help="Some of the methods, by name: a,b,c [default: all but dsgd_naive, a misuse that is kept as an ablation].",
@@ -77,6 +78,7 @@ def compare(
     ),
     full: bool = typer.Option(False, "--full", help="The whole study, in about an hour on two cores."),
     out: Path = typer.Option(Path("gossamer-compare"), help="Folder; what is there already is not run again."),
+    json: str | None = Json,
 ) -> None:
     """Compare methods at the same ε, each tuned alike, as in Figures 2, 3 and 4 of the paper.
 
@@ -86,7 +88,7 @@ def compare(
     gossamer compare mnist --device cuda --bf16
     gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 1
     """
-    _check_effort(quick, full, out)
+    _check_effort(quick, full, out, json)
     if regression:
         spec = spec.but(dataset="regression")
     if spec.data.dataset is None and spec.data.csv is None:
@@ -97,7 +99,7 @@ def compare(
     if dataset is not None and dataset.images:
         if epsilon is not None or jobs is not None or full:
             raise GossamerError("--epsilon, --jobs and --full are not for images: leave them out.")
-        _compare_images(spec, methods, steps, seeds, quick, out)
+        _compare_images(spec, methods, steps, seeds, quick, out, json)
         return
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise BadValue("epsilon", epsilon, "expected a finite number above 0")
@@ -110,7 +112,7 @@ def compare(
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
         errors = [f"{np.mean(entry.final(name)):.3g}" for name in SHOWN]
         table.add_row(entry.label, entry.which, f"{entry.step:.3g}", *errors, epsilon_range(entry))
-    _finish(tell_comparison(studied), table, out)
+    _finish(tell_comparison(studied), table, out, json)
 
 
 def _compare_dataset(
@@ -156,7 +158,7 @@ def _only_kind(text: str | None, usual: str, where: str | None) -> str:
 
 
 def _compare_images(
-    spec: Spec, methods: str | None, steps: int | None, seeds: int | None, quick: bool, out: Path
+    spec: Spec, methods: str | None, steps: int | None, seeds: int | None, quick: bool, out: Path, json: str | None
 ) -> None:
     for setting in ("l2", "clip", "learners", "per_round", "where"):
         if setting in spec.given():
@@ -173,7 +175,7 @@ def _compare_images(
         for entry in rank_pictures(studied, which):
             shown = [f"{final(entry, name):.3f}" for name in ("accuracy", "train_accuracy")]
             table.add_row(escape(entry.label), which, f"{entry.step:.2g}", *shown, epsilon_range(entry))
-    _finish(tell_pictures(studied), table, out)
+    _finish(tell_pictures(studied), table, out, json)
 
 
 @takes("dataset", *CSV, *LINEAR, "split", "learners", "graph", "where", helps={"where": WHERE})
@@ -192,6 +194,7 @@ def frontier(
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
     full: bool = typer.Option(False, "--full", help="Eleven budgets and ten seeds: some hours on two cores."),
     out: Path = typer.Option(Path("gossamer-frontier"), help="Folder; what is there already is not run again."),
+    json: str | None = Json,
 ) -> None:
     """Draw final accuracy and optimality gap against ε, from 0.1 to 10000; of images, a table at ε = 2, 8 and ∞.
 
@@ -201,13 +204,13 @@ def frontier(
     gossamer frontier mnist
     gossamer frontier --csv visits.csv --target ill --classes 0,1 --range age=0:120 --where source
     """
-    _check_effort(quick, full, out)
+    _check_effort(quick, full, out, json)
     dataset = dataset_of(spec)
     if dataset is not None and dataset.images:
         given = {*spec.given()} & {*LINEAR, "graph", "learners", "where"}
         if full or kinds or epsilons or steps or seeds or given:
             raise GossamerError("of images --quick, --jobs, --methods, --split and --out are taken: leave others out.")
-        _trace_images(spec, methods, jobs, quick, out)
+        _trace_images(spec, methods, jobs, quick, out, json)
         return
     study, where, spec = privacy_frontier, spec.privacy.where, spec.but(where=None)
     effort = study.QUICK if quick else study.FULL if full else study.USUAL if dataset is not None else own.FRONTIER
@@ -225,7 +228,7 @@ def frontier(
         effort = _fit(effort, problem, steps, None)
     with counted("frontier") as progress:
         studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen, wanted, pace)
-    _finish(tell_frontier(studied), None, out)
+    _finish(tell_frontier(studied), None, out, json)
 
 
 def _kinds_there(kinds: Sequence[str], where: str | None) -> tuple[str, ...]:
@@ -236,13 +239,13 @@ def _kinds_there(kinds: Sequence[str], where: str | None) -> tuple[str, ...]:
     return there
 
 
-def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path) -> None:
+def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path, json: str | None) -> None:
     effort = features.QUICK if quick else features.USUAL
     chosen = _choose_methods(methods, features.COMPARED)
     problem = features.feature_problem(spec.data.dataset or "", spec.data.split)
     with counted("frontier") as progress:
         studied = features.study_features(problem, Runs(out, jobs, progress), effort, chosen)
-    _finish(tell_features(studied), _feature_table(studied), out)
+    _finish(tell_features(studied), _feature_table(studied), out, json)
 
 
 def _feature_table(studied: Studied) -> Table:
@@ -255,10 +258,11 @@ def _feature_table(studied: Studied) -> Table:
     return table
 
 
-def _check_effort(quick: bool, full: bool, out: Path) -> None:
+def _check_effort(quick: bool, full: bool, out: Path, json: str | None) -> None:
     if quick and full:
         raise GossamerError("--quick and --full: give one of them.")
     check_place(out / "results.json")
+    json_file(json)
 
 
 def _compared() -> tuple[str, ...]:
@@ -318,11 +322,12 @@ def _fit(effort: Effort, problem: Spec, steps: int | None, seeds: int | None) ->
     return replace(effort, steps=rounds, seeds=seeds or effort.seeds)
 
 
-def _finish(page: Page, table: Table | None, out: Path) -> None:
+def _finish(page: Page, table: Table | None, out: Path, json: str | None) -> None:
     """Write the page, and say what it says."""
     with undisturbed():
         page.write(out, command_line())
-    console = Console()
+        put_json(json, page.results(command_line()))
+    console = console_beside(json)
     if table is not None:
         console.print(table)
     for sentence in page.findings:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.output import check_place, command_line
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.errors import BadValue, GossamerError
@@ -40,6 +40,7 @@ def theory(
     seed: int = typer.Option(0, min=0, help="Where the random numbers start."),
     quick: bool = typer.Option(False, "--quick", help="Fewer rounds and seeds: a first look, in about half a minute."),
     out: Path = typer.Option(Path("gossamer-theory"), help="Folder for the page, its numbers and its pictures."),
+    json: str | None = json_option("all numbers, those of results.json in the folder,"),
 ) -> None:
     """Measure how fast Algorithm 1 converges and what it costs, against what the theorems say.
 
@@ -49,11 +50,13 @@ def theory(
     gossamer theory schedules
     """
     check_place(out / "results.json")
+    json_file(json)
     with counted("theory", kept=False) as progress:
         page = _page(what, rounds, seeds, noise, seed, quick, progress)
     with undisturbed():
         page.write(out, command_line())
-    console = Console()
+        put_json(json, page.results(command_line()))
+    console = console_beside(json)
     head, *body = page.rows
     table = Table(*head[:SHOWN], box=None, header_style="bold", pad_edge=False)
     for row in body:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_place, command_for
 from gossamer.cli.watch import counted, undisturbed
@@ -65,6 +66,7 @@ def tune(
     ),
     seeds: int = typer.Option(SEEDS, min=1, help="Draws of noise that a score is the mean of, on public records."),
     out: Path = typer.Option(Path("tuned.toml"), help="A new file for the settings: `gossamer run` takes it."),
+    json: str | None = json_option("the candidates, their scores and what was chosen"),
 ) -> None:
     """Choose step, l2, clip, first release and rounds for your own data, without looking where you must not.
 
@@ -80,6 +82,7 @@ def tune(
     ways = {"public": public, "public_fraction": public_fraction, "charge": charge}
     named = [name for name, value in ways.items() if value is not None]
     _check(spec, named, public, out)
+    json_file(json)
     if charge is not None:
         tuned = _by_charge(spec, charge)
     elif public is not None:
@@ -90,7 +93,8 @@ def tune(
         tuned = _by_itself(spec)
     with undisturbed():
         replace_file(out, _toml(tuned, out).encode())
-    _show(tuned, out)
+        put_json(json, _told(tuned))
+    _show(console_beside(json), tuned, out)
 
 
 class Tuned(NamedTuple):
@@ -248,8 +252,15 @@ def _toml(tuned: Tuned, out: Path) -> str:
     return "".join(f"# {line}\n" for line in said) + "\n" + write_toml(tuned.spec.but(**moved))
 
 
-def _show(tuned: Tuned, out: Path) -> None:
-    console, table = Console(), Table("candidate", box=None, header_style="bold", pad_edge=False)
+def _told(tuned: Tuned) -> dict[str, Any]:
+    """What was tried and chosen, as JSON values; a score is null where a candidate diverged or had no room."""
+    tried = [{"candidate": str(one.candidate), "score": one.score} for one in tuned.tried]
+    chosen = {"chosen": str(tuned.best), "margin": tuned.margin, "cost": tuned.cost}
+    return {"score": tuned.score, "tried": tried, **chosen, "settings": tuned.spec.given()}
+
+
+def _show(console: Console, tuned: Tuned, out: Path) -> None:
+    table = Table("candidate", box=None, header_style="bold", pad_edge=False)
     table.add_column(tuned.score, justify="right")
     for trial in tuned.tried:
         chosen = trial.candidate == tuned.best

@@ -31,10 +31,12 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextmanager
-def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterator[Any]:
+def watched(
+    score: str, keep: Callable[[Record], None] | None = None, follow: Callable[[Progress], None] | None = None
+) -> Iterator[Any]:
     """A callback that shows progress and, at ctrl-C, stops the run with nothing lost; a second one ends it at once.
 
-    Every ten minutes `keep` is given the record so far: that is what is left after a crash.
+    Every ten minutes `keep` is given the record so far: that is what is left after a crash. `follow` sees every round.
     """
     interrupted = False
 
@@ -51,6 +53,8 @@ def watched(score: str, keep: Callable[[Record], None] | None = None) -> Iterato
 
     def callback(progress: Progress) -> bool:
         nonlocal shown, kept
+        if follow is not None:
+            follow(progress)
         now = time.monotonic()
         if not started:
             started.extend([now, progress.t])

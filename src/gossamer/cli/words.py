@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from gossamer.errors import Argument
+from gossamer.errors import Argument, near
 
+JSON, STDOUT = "--json", "-"
+UNITS = {"d": 86400, "h": 3600, "min": 60, "s": 1}  # in seconds
 OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
 PYTHON_ONLY = frozenset(  # what the command has no option for
@@ -45,6 +47,34 @@ def in_option(kind: Any, low: float | None, high: float | None) -> str:
     limits = f" from {low:g} to {high:g}" if low is not None and high is not None else ""
     limits = limits or (f" ≥ {low:g}" if low is not None else f" ≤ {high:g}" if high is not None else "")
     return f"expected a {'whole ' if kind is int else ''}number{limits}"
+
+
+def lasting(seconds: float) -> str:
+    """A duration as people say it, in its two largest units: 45 s, 3 min 20 s, 2 h 5 min, 4 d 3 h."""
+    counts, rest = list[tuple[int, str]](), round(seconds)
+    for unit, size in UNITS.items():
+        count, rest = divmod(rest, size)
+        counts.append((count, unit))
+    first = next((k for k, (count, _) in enumerate(counts) if count), len(counts) - 1)
+    said = [f"{count} {unit}" for count, unit in counts[first : first + 2] if count]
+    return " ".join(said) or "0 s"
+
+
+def near_option(typed: str, known: Iterable[str]) -> str:
+    """'perhaps --epsilon is meant': the shortest that starts so, or else the nearest; "" where none is near."""
+    options = [flag for flag in known if flag.startswith("--")]
+    longer = sorted((flag for flag in options if flag.startswith(typed) and len(typed) > len("--")), key=len)
+    return f"perhaps {longer[0]} is meant" if longer else near(typed, options)
+
+
+def with_place(words: Sequence[str]) -> list[str]:
+    """A command line in which `--json` alone is `--json -`; the parser knows no option with or without a value."""
+    told = list[str]()
+    for word, after in zip(words, [*words[1:], None], strict=False):  # of no words, none
+        told.append(word)
+        if word == JSON and (after is None or (after.startswith("-") and after != STDOUT)):
+            told.append(STDOUT)
+    return told
 
 
 def as_typed(flags: Sequence[str], words: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from gossamer.estimator.words import said_by, words_for
 from gossamer.networks import Network
 from gossamer.predictions import FittedModel
 from gossamer.run_record import Record
-from gossamer.streams.columns import Column
+from gossamer.streams.columns import Column, Columns
 from gossamer.types import Array
 
 try:
@@ -28,6 +28,7 @@ except ImportError:
     raise GossamerError("an estimator needs scikit-learn: pip install 'gossamer-learning[sklearn]'.") from None
 
 MOST_SEED = 2**31 - 1
+NO_LABELS = "no_validation"  # what scikit-learn takes for labels that are not there
 OF_LABELS = ("classes", "target_bounds")  # parameters that a classifier or a regressor has of its own
 
 
@@ -69,7 +70,10 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         with said_by(words_for(given.target)):
             run = start(self._asked(), given) if first else self._run
             assert isinstance(run, Ongoing)
-            run.learn(given)
+            run.take(given)
+            if first:
+                self._ended(run)  # before anything is sent: whatever stops the rounds, no second run begins anew
+            run.advance()
             self._ended(run)
         if first:
             warn_unless_said(self.epsilon, 3)
@@ -92,34 +96,30 @@ class DecentralizedEstimator(BaseEstimator, ABC):
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def _given(self, X: Any, y: Any, learner: Any, classes: Any, first: bool, least: int = 1) -> Given:
-        """Rows and labels, checked as scikit-learn checks them, as the library's columns."""
+        """Rows and labels as the library's columns."""
         name = name_of_labels(y) if first else self._model.schema.target  # type: ignore[union-attr]
-        if is_frame(X):
-            validate_data(self, X, y, reset=first, skip_check_array=True)
-            features = features_of_frame(X, self._words())
-        else:
-            X, y = validate_data(
-                self, X, y, reset=first, dtype=self._kind(first), ensure_all_finite=self._kind(first) is not object,
-                ensure_min_samples=least,
-            )  # fmt: skip
-            features = features_of_array(X, self._names(), self._words())
+        features, y = self._features(X, y, first, least)
         labels = self._labelled(y, classes, first)
         if len(labels) != len(features):
             raise GossamerError(f"X has {len(features)} rows and y {len(labels)}: give a label for every row.")
         return given_of(features, labels, name, learner)
 
+    def _features(self, X: Any, y: Any, first: bool, least: int = 1) -> tuple[Columns, Any]:
+        """Rows, and labels where there are some, checked as scikit-learn checks them."""
+        if is_frame(X):
+            validate_data(self, X, y, reset=first, skip_check_array=True)
+            return features_of_frame(X, self._words()), y
+        kind = self._kind(first)
+        finite = False if kind is object else "allow-nan" if self.missing != "refuse" else True
+        checked = validate_data(self, X, y, reset=first, dtype=kind, ensure_all_finite=finite, ensure_min_samples=least)
+        X, y = checked if isinstance(checked, tuple) else (checked, y)
+        return features_of_array(X, self._names(), self._words()), y
+
     def _margins(self, X: Any) -> Array:
         """(rows, outputs) aᵀθ of rows without labels."""
         check_is_fitted(self)
-        if is_frame(X):
-            validate_data(self, X, reset=False, skip_check_array=True)
-            rows = features_of_frame(X, self._words())
-        else:
-            kind = self._kind(first=False)
-            X = validate_data(self, X, reset=False, dtype=kind, ensure_all_finite=kind is not object)
-            rows = features_of_array(X, self._names(), self._words())
         with said_by(words_for("")):
-            return self._model.margins(rows)
+            return self._model.margins(self._features(X, NO_LABELS, first=False)[0])
 
     def _names(self) -> list[str]:
         """What the columns are called: as in the frame, else x0, x1, …"""
@@ -140,6 +140,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = Asked(epsilon=self.epsilon).private  # noise comes from no seed
+        tags.input_tags.allow_nan = self.missing != "refuse"
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

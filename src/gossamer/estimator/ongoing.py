@@ -105,17 +105,16 @@ class Ongoing:
 
     # -- records in ----------------------------------------------------------------------------------------------------
 
-    def learn(self, given: Given) -> None:
-        """Take records in, and run as many rounds as they fill."""
+    def take(self, given: Given) -> None:
+        """Take records in, all or none of them; they wait for their rounds."""
         self._encode(given.columns, self._owners(given))
         self._dealt += len(given.columns) if given.owner is None else 0
-        self._run()
 
     def learn_encoded(self, learner: int, row: Array, label: float) -> None:
         """Take in one record of a learner, as the plan's table has it."""
         self._refuse_more()
         self._waiting[learner].append((row, label))
-        self._run()
+        self.advance()
 
     def _encode(self, columns: Columns, owners: Integers) -> None:
         clipped: Counter[str] = Counter()
@@ -161,7 +160,7 @@ class Ongoing:
 
     # -- rounds --------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def advance(self) -> None:
         """Every round that all learners have the records for."""
         with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused below
             self._run_rounds()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.frontier import KINDS, budget_of, curve, ours_beside
-from gossamer.experiments.pages import Page, paired, problem_of, rounded, say_against, say_data, score_of
+from gossamer.experiments.pages import Page, network_of, paired, problem_of, rounded, say_against, say_data, score_of
 from gossamer.experiments.study import Entry, Studied
 from gossamer.privacy.laws import law_named
 from gossamer.spec.description import DELTA
+
+if TYPE_CHECKING:
+    from gossamer.report.view import Chart
 
 FIGURES = {
     "accuracy.png": ("Accuracy against ε", "accuracy", "final accuracy, mean over learners and seeds", 0.0),
@@ -29,7 +32,10 @@ def tell_frontier(studied: Studied) -> Page:
         "shown for noise on messages only: at the source both forms are one run."
     )
     rows = list_rows(studied)
-    return Page("What privacy costs", about, rows, list_findings(studied), list_numbers(studied), _draw(studied))
+    return Page(
+        "What privacy costs", about, rows, list_findings(studied), list_numbers(studied), _draw(studied),
+        _charts(studied), network_of(studied), say_against(studied),
+    )  # fmt: skip
 
 
 def _run_on(studied: Studied) -> str:
@@ -107,14 +113,33 @@ def _accuracy(entry: Entry) -> float:
     return float(np.mean(entry.final("accuracy", 0.0)))
 
 
+def _panels(studied: Studied, name: str, worst: float) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """By kind of noise, then by method: (ε, one row for each seed)."""
+    return {
+        kind: {find_method(m).label: curve(studied, m, kind, name, worst) for m in studied.methods()}
+        for kind in _kinds(studied)
+    }
+
+
 def _draw(studied: Studied) -> dict[str, tuple[str, Any]]:
     from gossamer.report.bands import draw_frontier
 
     figures = {}
     for file, (shows, name, label, worst) in FIGURES.items():
-        panels = {
-            kind: {find_method(m).label: curve(studied, m, kind, name, worst) for m in studied.methods()}
-            for kind in _kinds(studied)
-        }
+        panels = _panels(studied, name, worst)
         figures[file] = shows, draw_frontier(panels, _run_on(studied), label=label, log=name != "accuracy")
     return figures
+
+
+def _charts(studied: Studied) -> list[Chart]:
+    """The same to hover and zoom in, a chart for each kind of noise."""
+    from gossamer.report.study import chart_of_methods
+
+    units = {"accuracy": f"final {score_of(studied)}", "optimality_gap": "final excess loss"}
+    return [
+        chart_of_methods(
+            f"{name} {kind}", kind, methods, unit=units[name], log=name != "accuracy", over="ε", quantiles=(0, 1)
+        )
+        for _, name, _, worst in FIGURES.values()
+        for kind, methods in _panels(studied, name, worst).items()
+    ]

@@ -16,6 +16,7 @@ from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
 from gossamer.experiments.tasks import Result, data_of, gradient_of
 from gossamer.files import replace_file
+from gossamer.networks import read_network
 from gossamer.privacy import Secrets
 from gossamer.privacy.secrets import AGAINST_ALL
 from gossamer.run_record import plain
@@ -24,6 +25,9 @@ from gossamer.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gossamer.report.view import Chart
+    from gossamer.report.view import Network as NetworkView
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Page:
     findings: list[str] = field(default_factory=list)  # sentences that can be checked against the table
     numbers: Mapping[str, Any] = field(default_factory=dict)  # for results.json
     figures: Mapping[str, tuple[str, Figure]] = field(default_factory=dict)  # by file: what it shows, and the picture
+    charts: Sequence[Chart] = ()  # the same to hover and zoom in, for report.html
+    network: NetworkView | None = None
+    against: str = ""  # whom ε would hold against
 
     def markdown(self, command: str) -> str:
         pictures = [line for file, (shows, _) in self.figures.items() for line in (f"![{shows}]({file})", "")]
@@ -46,15 +53,26 @@ class Page:
             lines += ["What was found:", "", *(f"- {sentence}" for sentence in self.findings), ""]
         return "\n".join(lines)
 
-    def write(self, folder: Path, command: str) -> None:
-        """results.json, README.md and the pictures, each whole or not at all."""
-        from gossamer.report import save_picture
+    def results(self, command: str) -> dict[str, Any]:
+        """All numbers, as plain JSON values."""
+        return dict(plain({"version": __version__, "command": command, **self.numbers}))
 
-        numbers = {"version": __version__, "command": command, **self.numbers}
-        replace_file(folder / "results.json", (json.dumps(plain(numbers)) + "\n").encode())
+    def write(self, folder: Path, command: str) -> None:
+        """results.json, README.md, the pictures as PNG and PDF, and report.html, each whole or not at all."""
+        from gossamer.report.folder import REPORT, save_pictures
+        from gossamer.report.html import page
+        from gossamer.report.study import embed_picture, study_view
+
+        replace_file(folder / "results.json", (json.dumps(self.results(command)) + "\n").encode())
         replace_file(folder / "README.md", self.markdown(command).encode())
         for file, (_, figure) in self.figures.items():
-            save_picture(figure, folder / file)
+            save_pictures(figure, folder / Path(file).stem)
+        pictures = [] if self.charts else [embed_picture(shows, folder / f) for f, (shows, _) in self.figures.items()]
+        view = study_view(
+            self.title, self.about, self.rows, findings=self.findings, command=command, charts=self.charts,
+            software=f"gossamer {__version__}", pictures=pictures, network=self.network, against=self.against,
+        )  # fmt: skip
+        replace_file(folder / REPORT, page(view).encode())
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -70,6 +88,17 @@ def problem_of(studied: Studied) -> dict[str, Any]:
         "draw": data.draw or "random", "graph": spec.network.graph, "l2": spec.model.l2, "clip": spec.model.clip,
         "csv": csv,
     }  # fmt: skip
+
+
+def network_of(studied: Studied) -> NetworkView | None:
+    """The network that a study was run on, to be drawn."""
+    from gossamer.report.view import network_view
+
+    stream = data_of(studied.problem)[0]
+    network = read_network(
+        studied.problem.network.graph or ("paper" if stream.learners == 10 else "random"), stream.learners
+    )
+    return network_view(network.drawing(), stream.description.get("names") or ())
 
 
 def say_against(studied: Studied) -> str:
@@ -196,6 +225,19 @@ def draw_methods(
         curves = list_curves(studied, name, tails)
         drawn[file] = shows, draw_bands(curves, ylabel=label, title=title, dashed=dashed, yscale=yscale)
     return drawn
+
+
+def chart_methods(
+    studied: Studied, figures: Mapping[str, tuple[str, str, str]], tails: Mapping[str, str], log: bool = True
+) -> list[Chart]:
+    """The same as charts to hover and zoom in."""
+    from gossamer.report.study import chart_of_methods
+
+    dashed = [e.label + tails[e.which] for e in studied.entries if e.which in tails]
+    return [
+        chart_of_methods(name, shows, list_curves(studied, name, tails), unit=label, log=log, dashed=dashed)
+        for shows, name, label in figures.values()
+    ]
 
 
 def list_curves(studied: Studied, name: str, tails: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:

@@ -11,9 +11,11 @@ from gossamer.datasets import DATASETS
 from gossamer.experiments.compare import BOTH, PUBLISHED
 from gossamer.experiments.pages import (
     Page,
+    chart_methods,
     compact,
     draw_methods,
     epsilon_range,
+    say_against,
     say_gradient,
     say_who_diverged,
     sort_entries,
@@ -41,7 +43,9 @@ def tell_pictures(studied: Studied) -> Page:
     )
     figures = draw_methods(studied, FIGURES, APART, drawn, yscale="logit")
     title, rows = f"{_label(studied)}: comparison of methods", list_rows(studied)
-    return Page(title, _about(studied), rows, list_findings(studied), list_numbers(studied), figures)
+    charts = chart_methods(studied, FIGURES, APART, log=False)
+    findings, numbers = list_findings(studied), list_numbers(studied)
+    return Page(title, _about(studied), rows, findings, numbers, figures, charts, against=say_against(studied))
 
 
 def _label(studied: Studied) -> str:

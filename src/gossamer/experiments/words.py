@@ -13,9 +13,11 @@ from gossamer.experiments.compare import PUBLISHED
 from gossamer.experiments.pages import (
     Difference,
     Page,
+    chart_methods,
     compact,
     draw_methods,
     epsilon_range,
+    network_of,
     paired,
     problem_of,
     rounded,
@@ -58,9 +60,12 @@ def tell_comparison(studied: Studied) -> Page:
         f"{data}, {about['graph']}: simulated noise of the scale that would cost "
         f"ε = {write_epsilon(studied.epsilon)}; mean and 90 % of the seeds"
     )
-    figures = draw_methods(studied, FIGURES, {PUBLISHED: ", published step and noise"}, title)
-    rows = list_rows(studied)
-    return Page("Comparison of methods", how, rows, list_findings(studied), list_numbers(studied), figures)
+    tails = {PUBLISHED: ", published step and noise"}
+    figures, charts = draw_methods(studied, FIGURES, tails, title), chart_methods(studied, FIGURES, tails)
+    return Page(
+        "Comparison of methods", how, list_rows(studied), list_findings(studied), list_numbers(studied), figures,
+        charts, network_of(studied), say_against(studied),
+    )  # fmt: skip
 
 
 def _tuned(studied: Studied) -> str:

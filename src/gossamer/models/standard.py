@@ -110,6 +110,11 @@ def usual_looks(steps: int, quiet: int, learners: int) -> Looks:
     return Looks(tenth, tenth, tenth + 1 + min(quiet, tenth), np.zeros(learners))
 
 
+def no_looks(learners: int) -> Looks:
+    """Where all features are categories there is nothing to standardise: learning begins at once."""
+    return Looks(1, 0, 0, np.zeros(learners))
+
+
 class Frame(NamedTuple):
     """Middles and spreads of every learner: (k, numbers), the label's last."""
 

@@ -23,6 +23,7 @@ from gossamer.types import Array, Integers, Matrix, Rows
 if TYPE_CHECKING:
     import networkx as nx
 
+MOST_DRAWN, MOST_LINKS = 2000, 4000  # learners, and links, of which a picture tells anything
 DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
 # MATH: the paper's Fig. 1 is not printed with its edges; this graph has its size and is strongly connected, aperiodic
 # and unbalanced: a ring and eight chords.
@@ -195,6 +196,17 @@ class Network:
         return [
             (int(j), int(i), float(w)) for i, j, w in zip(*links.coords, links.data, strict=True) if i != j and w > 0
         ]
+
+    def drawing(self) -> dict[str, Any] | None:
+        """What a picture of it needs, as plain values: links (sender, receiver) and Perron weights; None of a huge one.
+
+        Links that nobody could tell apart in a picture are counted only.
+        """
+        if self.m > MOST_DRAWN:
+            return None
+        links = [(j, i) for j, i, _ in self.edges()]
+        drawn = links if len(links) <= MOST_LINKS else []
+        return {"edges": drawn, "perron": [round(float(u), 6) for u in self.perron], "links": len(links)}
 
     def to_networkx(self, over: Matrix = "R") -> nx.DiGraph[int]:
         import networkx as nx

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -18,7 +19,7 @@ import msgspec
 
 from gossamer.algorithms import METHODS, Algorithm
 from gossamer.arrays import dense
-from gossamer.errors import GossamerError
+from gossamer.errors import Argument, GossamerError, NotProvable
 from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
@@ -201,8 +202,9 @@ class Plan:
         learners = self.config.run.learners
         named = plan.graph == "complete" or plan.graph.endswith(REGULAR)
         graph: Any = plan.graph if named else pairs or read_network(str(self.folder / plan.graph), learners)
-        secrets = Secrets(graph, plan.colluders, plan.share)
-        secrets.check(learners)
+        with _in_words_of("secrets"):
+            secrets = Secrets(graph, plan.colluders, plan.share)
+            secrets.check(learners)
         if set(plan.keys) != set(map(str, range(learners))):
             raise GossamerError(
                 f"[secrets.keys] names {', '.join(sorted(plan.keys)) or 'nobody'}: expected every learner, 0 to "
@@ -270,13 +272,14 @@ class Plan:
             raise GossamerError("[privacy] has a budget and simulated noise: keep one of the two.")
         horizon = float(plan.horizon) if plan.horizon is not None else float(self.config.run.steps)
         delta = plan.delta if law_named(plan.law).needs_delta else 0.0
-        releases = plan.releases if agreed is None else agreed.releases
-        return MECHANISMS[plan.law].for_budget(
-            plan.epsilon, delta, horizon=horizon, where=plan.where,
-            exponent=None if agreed is None else agreed.exponent,
-            releases=None if releases is None else release_schedule(releases),
-            band=plan.band if agreed is None else agreed.band, secrets=self.secrets,
-        )  # fmt: skip
+        given: PrivacyPlan | SecretsPlan = plan if agreed is None else agreed
+        with _in_words_of("privacy" if agreed is None else "secrets"):
+            releases = None if given.releases is None else release_schedule(given.releases)
+            return MECHANISMS[plan.law].for_budget(
+                plan.epsilon, delta, horizon=horizon, where=plan.where,
+                exponent=None if agreed is None else agreed.exponent,
+                releases=releases, band=given.band, secrets=self.secrets,
+            )  # fmt: skip
 
     def _check_agreed(self, plan: PrivacyPlan, agreed: SecretsPlan) -> None:
         """Refuse [privacy] with which a party's noise would not be what others count on."""
@@ -314,6 +317,21 @@ class Plan:
                 f"[privacy] band = {plan.band} and [secrets] band = {agreed.band}: noise cancels where it is "
                 "correlated alike; leave out the first."
             )
+
+
+@contextmanager
+def _in_words_of(table: str) -> Iterator[None]:
+    """A mistake in a table of the file is told by the file's own keys: [secrets] colluders = 9."""
+
+    def words(argument: Argument) -> str:
+        name = "graph" if argument.name == "secrets" else argument.name
+        return f"[{table}] {name}" + (f" = {toml_value(argument.value)}" if argument.has_value else "")
+
+    try:
+        yield
+    except GossamerError as error:
+        kind = NotProvable if isinstance(error, NotProvable) else GossamerError
+        raise kind(error.said(words)) from None
 
 
 def read_config(path: str | Path) -> Plan:
@@ -359,10 +377,26 @@ def _said(error: str) -> str:
     return f"{place}{what[0].lower()}{what[1:]}"
 
 
+SHARED, OWN = ("run", "model", "records", "secrets"), ("party", "privacy", "data")
+
+
 def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
+    lines = _tables(config, SHARED + OWN)
+    for j, neighbour in config.neighbours.items():
+        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
+        lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
+    return "\n".join(lines)
+
+
+def shared_toml(config: Config) -> str:
+    """What is the same for everybody, as TOML."""
+    return "\n".join(_tables(config, SHARED))
+
+
+def _tables(config: Config, tables: Sequence[str]) -> list[str]:
     lines: list[str] = []
-    for table in ("run", "model", "records", "secrets", "party", "privacy", "data"):
+    for table in tables:
         part = getattr(config, table)
         if part is None:
             continue
@@ -374,10 +408,7 @@ def to_toml(config: Config) -> str:
         for name, inner in given.items():
             if isinstance(inner, dict) and inner:
                 lines += [f"[{table}.{name}]", *(f"{json.dumps(k)} = {toml_value(v)}" for k, v in inner.items()), ""]
-    for j, neighbour in config.neighbours.items():
-        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
-        lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def graph_json(network: Network) -> str:

@@ -23,7 +23,7 @@ from gossamer.peers.status import Status
 from gossamer.peers.uncancelled import read_shares, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.boundary import budgets
-from gossamer.run_record import LEARNER, Record, mean_row
+from gossamer.run_record import LEARNER, Record, mean_row, plain
 from gossamer.version import __version__
 
 
@@ -39,7 +39,7 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     about = {
         "learner": plan.learner, "round": party.round, "run": plan.run_name, "theta": what,
         "claim": boundary.claim, "epsilon": status.budget(), "against": status.against,
-        "late": status.journal.late(),
+        "late": status.journal.late(), "course": plain(boundary.course()),
         "columns": plan.schema.column_names, "schema": plan.schema.described(), "model": str(plan.model()),
     }  # fmt: skip
     shares = status.shares(ended=True)
@@ -108,12 +108,25 @@ def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
     run, model = plan.config.run, plan.model()
     return {
         "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
-        "algorithm": {"name": run.method, "step": list(run.step)}, "network": {"learners": run.learners},
+        "algorithm": {"name": run.method, "step": list(run.step)},
+        "graph": plan.network.drawing(), "course": _course(abouts),
+        "network": {"learners": run.learners, "links": len(plan.network.edges())},
         "stream": {"kind": "parties' own", "columns": abouts[0].get("columns"), "schema": abouts[0].get("schema")},
         "model": str(model), "score": model.score, "run": plan.run_name,
         "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
         **({"against": against[0]} if (against := _against(abouts)) else {}),
     }  # fmt: skip
+
+
+def _course(abouts: Sequence[About]) -> dict[str, Any] | None:
+    """Everybody's ε over the rounds of whoever went farthest; None where outcomes of older versions do not say it."""
+    each = [about.get("course") for about in abouts]
+    if None in each:
+        return None
+    courses: list[dict[str, Any]] = [one for one in each if one is not None]
+    t = max((one["t"] for one in courses), key=lambda rounds: int(rounds[-1]))
+    spent = [np.interp(t, one["t"], np.array(one["epsilon"][0], dtype=float)).tolist() for one in courses]
+    return {"t": t, "epsilon": spent, "budget": [one["budget"][0] for one in courses], "delta": courses[0]["delta"]}
 
 
 def _against(abouts: Sequence[About]) -> list[str]:

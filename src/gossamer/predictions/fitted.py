@@ -10,6 +10,7 @@ ridge      the target, scaled like a feature: turned back into its own units
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +58,8 @@ class Score(NamedTuple):
     value: float  # the share predicted right, or R²; NaN where it is not defined
     simplest: float  # the same of whoever always says the most frequent class, or the mean
     rows: int  # how many rows have a target
+    outside: int = 0  # of a quantity: how many of them lie outside its range, which learners took for its ends
+    clipped: float = math.nan  # R² if these are taken so here, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +189,11 @@ class FittedModel:
             counts = np.unique(truth, return_counts=True)[1]
             right = self.chosen(margins) == truth
             return Score(float(right.mean()), float(counts.max() / len(truth)), len(truth))
-        error = ((self.in_own_units(margins[:, 0]) - truth) ** 2).sum()
-        spread = ((truth - truth.mean()) ** 2).sum()
-        return Score(float(1 - error / spread) if np.ptp(truth) else np.nan, 0.0, len(truth))
+        said, learnt = self.in_own_units(margins[:, 0]), truth
+        if self.schema.target in self.schema.ranges:
+            learnt = truth.clip(*self.schema.ranges[self.schema.target])
+        outside = int((learnt != truth).sum())
+        return Score(_r2(said, truth), 0.0, len(truth), outside, _r2(said, learnt))
 
     def coefficients(self) -> Coefficients | dict[str, Coefficients]:
         """What each column adds, on the scale of the columns as they are, with the constant as "intercept".
@@ -267,6 +272,11 @@ class FittedModel:
     def chosen(self, margins: Array) -> NDArray[Any]:
         """The number of every row's class."""
         return margins.argmax(axis=1) if self.kind == "softmax" else (margins[:, 0] > 0).astype(np.int64)
+
+
+def _r2(said: Array, truth: Array) -> float:
+    """NaN where all targets are the same."""
+    return float(1 - ((said - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()) if np.ptp(truth) else math.nan
 
 
 def values_of(names: Sequence[str]) -> NDArray[Any]:

@@ -227,6 +227,7 @@ class Accountant:
         self.terms, self.budget, self.delta = terms, budget, delta
         self.rounds = 0
         self._affordable: int | None = None
+        self._for_ever: dict[float, float] = {}  # by δ: asked for in every round, and the same in all of them
 
     def step(self, rounds: int = 1) -> None:
         """Charge the next rounds; changes nothing where they would overspend."""
@@ -281,9 +282,11 @@ class Accountant:
         about 1e-7 a round with 100 coordinates on two channels. step() charges it, and a learner whose budget it uses
         up stops. At the source all is in it.
         """
-        numbers = self.terms.numbers(math.inf) if self.terms.where == "source" else 0
-        ever = Shifts(numbers, lambda squared: total_for_ever(self.terms, squared))
-        return max(self.terms.law.epsilon(ever, delta), self.get_epsilon(delta))
+        if delta not in self._for_ever:
+            numbers = self.terms.numbers(math.inf) if self.terms.where == "source" else 0
+            ever = Shifts(numbers, lambda squared: total_for_ever(self.terms, squared))
+            self._for_ever[delta] = self.terms.law.epsilon(ever, delta)
+        return max(self._for_ever[delta], self.get_epsilon(delta))
 
     def epsilon_if_all_collude(self, delta: float = 0.0) -> float:
         """ε of all that was sent so far if all other learners put together what they know."""

@@ -15,6 +15,7 @@ from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
+from gossamer.privacy.course import course, first_release, rounds_shown
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
@@ -261,6 +262,14 @@ class PrivateBoundary:
             self._scaled = (t, self._initial * (t + 1.0) ** -self._exponent * self._ratio**t)
         return self._scaled[1]
 
+    def spent(self) -> dict[str, list[float]]:
+        """Each learner's ε so far, and with pair secrets if all others collude; quick, as "for ever" is not."""
+        delta = self.mechanism.delta
+        spent = {"epsilon": [ledger.get_epsilon(delta) for ledger in self.ledgers]}
+        if self._pairs is None:
+            return spent
+        return spent | {"epsilon_if_all_collude": [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers]}
+
     def budget(self) -> Budgets:
         """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta
@@ -269,6 +278,20 @@ class PrivateBoundary:
         if self._pairs is None:
             return budgets(spent, for_ever)
         return budgets(spent, for_ever, [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers])
+
+    def course(self, ahead: int | None = None) -> dict[str, Any]:
+        """ε of every learner over the rounds so far, with its budget: what a record's report draws.
+
+        Or over so many rounds, as they are planned: a learner sends nothing new once its budget is spent.
+        """
+        delta, done = self.mechanism.delta, [ledger.rounds for ledger in self.ledgers]
+        if ahead is not None:
+            done = [min(ahead, int(stop)) for stop in self.stops]
+        terms = [ledger.terms for ledger in self.ledgers]
+        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done), first_release(terms))
+        spent = course(terms, rounds, delta, stops=done)
+        budget = [ledger.budget for ledger in self.ledgers]
+        return {"t": rounds.tolist(), "epsilon": spent, "budget": budget, "delta": delta}
 
     @property
     def correlated(self) -> bool:

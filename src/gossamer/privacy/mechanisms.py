@@ -66,7 +66,8 @@ class Setting(NamedTuple):
     quiet: int = 0  # rounds that the graph takes to mix
     margin: float = math.nan  # ‖a‖₂ at most, which noise in the model is multiplied with
     curvature: float = math.nan  # of the mean loss, in L2, as far as it is declared
-    prepares: bool = False  # whether moments of the records are released before gradients: gossamer.models.standard
+    standardises: bool = False  # whether learners see their records standardised: gossamer.models.standard
+    prepares: bool = False  # and release moments of numbers for it, before gradients
     planned: int | None = None  # rounds that releases are planned for, where a run goes on for longer
     weights: Sequence[float] = ()  # factors of the learners' gradients, where they count unlike in the objective
     ids: Sequence[int] = ()  # which learners of the run these are
@@ -237,7 +238,7 @@ class Mechanism(ABC):
         _check_rounds(setting, history=self.where == "source" and math.isinf(setting.window))
         if self.where == "source":
             self._check_source(setting)
-        elif setting.prepares:
+        elif setting.standardises:
             raise NotProvable(
                 "how learners see standardised records is proved to be private with noise at the source alone: use ",
                 *AT_SOURCE, ", or ", Argument("standardise", False), ".",

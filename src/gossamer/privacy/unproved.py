@@ -57,6 +57,12 @@ class Unproved:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         pass
 
+    def spent(self) -> dict[str, list[float]]:
+        return {}
+
+    def course(self, ahead: int | None = None) -> None:
+        """Nothing is booked."""
+
     def budget(self) -> None:
         return None
 

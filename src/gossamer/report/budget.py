@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,15 @@ APART = 0.045  # of the axes' height: labels closer than this would touch
 
 
 def draw_budget(
-    rounds: NDArray[Any], curves: Sequence[NDArray[Any]], title: str, names: Sequence[str] | None = None
+    rounds: NDArray[Any],
+    curves: Sequence[NDArray[Any]],
+    title: str,
+    names: Sequence[str] | None = None,
+    *,
+    levels: Sequence[float] = (),
+    xscale: Literal["log", "linear"] = "log",
 ) -> Figure:
-    """Each learner's ε after so many rounds; `names` say whose line is which."""
+    """Each learner's ε after so many rounds; `names` say whose line is which, `levels` are budgets."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
@@ -30,12 +36,16 @@ def draw_budget(
 
     figure = Figure(figsize=(6.8, 4.4), dpi=150, layout="constrained")
     axes = figure.subplots()
-    shades = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)))  # its yellow is hard to see
+    shades = ListedColormap(colormaps["viridis"](np.linspace(0.15, 0.85, 256)))  # its yellow is hard to see
     scale = ScalarMappable(Normalize(0, max(1, len(curves) - 1)), shades)
     colours = scale.to_rgba(np.arange(len(curves)))
     for curve, colour in zip(curves, colours, strict=True):
         axes.plot(rounds, curve, color=colour, linewidth=1.6)
-    axes.set(xscale="log", ylim=(0, None), xlim=(None, rounds[-1]), xlabel="rounds", ylabel="ε spent")
+    for level in levels:
+        axes.axhline(level, linestyle=":", color="#444444", linewidth=1.2)
+        axes.annotate("budget", (0, level), xycoords=("axes fraction", "data"), xytext=(4, -10), fontsize=8,
+                      textcoords="offset points", color="#444444")  # fmt: skip
+    axes.set(xscale=xscale, ylim=(0, None), xlim=(None, rounds[-1]), xlabel="rounds", ylabel="ε spent")
     axes.set_title("\n".join(textwrap.wrap(title, 78)), loc="left", fontsize=10, parse_math=False, pad=14)
     plain_axes(axes)
     if len(curves) <= MOST_LABELS:

@@ -30,7 +30,9 @@ MANY = 0.1  # of a curve: so much of it beyond the edge is no spike
 WORST = -1.0  # of R²: what is worse tells nothing more
 BELOW = 2.0  # decades below the errors against θ* in which disagreement is seen
 SOME_DECADES = 0.5  # from here on an axis of errors is logarithmic
-LEGEND: dict[str, Any] = {"fontsize": 8, "loc": "best", "edgecolor": "none", "framealpha": 0.75}
+LEGEND: dict[str, Any] = {  # under the axes, where there are no curves
+    "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (-0.02, -0.13), "frameon": False, "borderaxespad": 0.0,
+}  # fmt: skip
 FEW_DECADES = 2.5  # up to here 2 and 5 of every decade have room for a label, too
 
 
@@ -41,20 +43,26 @@ def draw_curves(
     title: str,
     caption: Sequence[str] = (),
     baselines: Mapping[str, Any] = MappingProxyType({}),
+    reading: int = 0,
 ) -> Figure:
     """History arrays by name (see Record.history) as a figure with two panels.
 
-    `baselines` may have what needs no learning, "majority", and what a central fit reaches, "optimum".
+    `baselines` may have what needs no learning, "majority", and what a central fit reaches, "optimum". In the first
+    `reading` rounds nothing was released: they are shaded.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 4.6), dpi=150, layout="constrained")
+    figure = Figure(figsize=(9.6, 5.0), dpi=150, layout="constrained")
     errors, quality = figure.subplots(1, 2, width_ratios=(1.25, 1))
     _draw_errors(errors, history)
     _draw_quality(quality, history, score, baselines)
     for axes in (errors, quality):
         plain_axes(axes)
-        axes.set_xlabel("rounds")
+        axes.set_xlabel("rounds", fontsize=9, labelpad=1)
+        if reading:
+            axes.axvspan(0, reading, color="#f0f2f5", zorder=0, linewidth=0, label=f"only reading, to round {reading}")
+        if len(axes.get_legend_handles_labels()[1]) > 1:
+            axes.legend(**LEGEND)
     write_title(figure, title)
     if caption:
         lines = [line for sentence in caption for line in textwrap.wrap(sentence, 150)]
@@ -76,6 +84,7 @@ def _draw_errors(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
             axes.plot(history["t"], shown, color=colour, label=label, linewidth=1.8)
             drawn[colour] = shown
     axes.set_title("Errors", loc="left", fontsize=10)
+    axes.set_xlim(right=float(history["t"][-1]))
     if not drawn:
         return
     values = np.concatenate(list(drawn.values()))
@@ -90,7 +99,6 @@ def _draw_errors(axes: Axes, history: Mapping[str, NDArray[Any]]) -> None:
         axes.set_ylim(*_window(values))
     for colour, shown in drawn.items():
         _mark_cut(axes, history["t"], shown, colour)
-    axes.legend(**LEGEND)
 
 
 def _draw_quality(axes: Axes, history: Mapping[str, NDArray[Any]], score: str, baselines: Mapping[str, Any]) -> None:
@@ -118,8 +126,6 @@ def _draw_quality(axes: Axes, history: Mapping[str, NDArray[Any]], score: str, b
     axes.set_ylim(low, high)
     _mark_cut(axes, t, mean, QUALITY)
     _label_end(axes, float(t[-1]), float(mean[-1]))
-    if len(axes.get_lines()) > 2:
-        axes.legend(**LEGEND)
 
 
 def _window(values: NDArray[Any], kept: Sequence[float] = ()) -> tuple[float, float]:

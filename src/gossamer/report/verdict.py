@@ -1,8 +1,9 @@
 """Why a run ended where it did: one sentence with the likely cause and what to change, or none where it ended well.
 
 A run ended badly where it is nearer to the majority class than a tenth of the way to the central fit θ*, or more than
-.03 below θ*; or where θ* itself is, and a weaker penalty would not be. Causes are asked in the order of CAUSES, and the
-first whose evidence holds is named: each asks a question that makes no sense while an earlier one is open.
+.03 below θ*; or where θ* itself is, and a weaker penalty would not be. A column that is clipped in most records is said
+however the run ended, for θ* was found on the same. Causes are asked in the order of CAUSES, and the first whose
+evidence holds is named: each asks a question that makes no sense while an earlier one is open.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ LONG, SHORT = 2.0, 0.1  # steps times curvature: above the one they overshoot, b
 RISEN = 2.0  # times the least error on the way
 FALLING = 0.05  # of the error, in the last quarter
 APART = 0.5  # of the error: what learners differ by from each other
+MOST = 0.5  # of a column's values: more than that clipped, and little of the column is left
+WIDE = 10.0  # times what its values fill: a range that wide hides them
 THERE = 0.01  # of what θ* gains: who is that near to it has learnt what it tells, and the rest is chance
 
 
@@ -44,6 +47,9 @@ class Facts(NamedTuple):
     gap: Sequence[float]  # F(θ) − F(θ*) at every evaluation
     gain: float  # F of the best prediction that needs no features − F(θ*)
     apart: float  # ‖θ − θ̄‖ at the end, in ‖θ − θ*‖
+    standardised: bool = False  # whether learners see numbers in units of their spread
+    clipped: tuple[str, float] | None = None  # the column of which most was clipped, and which share; None: none was
+    wide: tuple[str, float] | None = None  # the column whose declared range is widest, in what its values fill of it
 
 
 class Cause(NamedTuple):
@@ -68,10 +74,37 @@ def ended_badly(reached: float, majority: float, optimum: float) -> bool:
 def verdict(facts: Facts) -> Verdict | None:
     """The likely cause where a run ended badly."""
     badly = ended_badly(facts.reached, facts.majority, facts.optimum) and facts.gap[-1] > THERE * facts.gain
-    if not (badly or _nothing_to_learn(facts) or _too_stiff(facts)):
+    if not (badly or _nothing_to_learn(facts) or _too_stiff(facts) or _cut(facts)):
         return None
     cause = next(cause for cause in CAUSES if cause.holds(facts))
     return Verdict(cause.name, Sentence(*cause.says(facts)))
+
+
+def _cut(facts: Facts) -> bool:
+    return facts.clipped is not None and facts.clipped[1] > MOST
+
+
+def _too_narrow(facts: Facts) -> list[Part]:
+    assert facts.clipped is not None
+    name, share = facts.clipped
+    return [
+        f"The range of {name} is likely wrong: {100 * share:.0f} % of its values lay outside and were clipped to its "
+        "ends; give one that holds them with ", Argument("ranges"), ".",
+    ]  # fmt: skip
+
+
+def _loose(facts: Facts) -> bool:
+    """Whether a range hides its column: standardised numbers are hidden by noise alone."""
+    return facts.wide is not None and facts.wide[1] > WIDE and (_loud(facts) or not facts.standardised)
+
+
+def _too_wide(facts: Facts) -> list[Part]:
+    assert facts.wide is not None
+    name, times = facts.wide
+    return [
+        f"The range of {name} is likely too wide: it is {times:.3g} times what its values fill; give a narrower one "
+        "with ", Argument("ranges"), ".",
+    ]  # fmt: skip
 
 
 def _too_stiff(facts: Facts) -> bool:
@@ -183,9 +216,11 @@ def _fades(facts: Facts) -> list[Part]:
 
 
 CAUSES: tuple[Cause, ...] = (
+    Cause("range", _cut, _too_narrow),
     Cause("l2", _too_stiff, _penalty),
     Cause("features", _nothing_to_learn, _nothing),
     Cause("step", _overshoots, _too_long),
+    Cause("range", _loose, _too_wide),
     Cause("noise", _loud, _noise),
     Cause("step", lambda facts: facts.step < SHORT, _too_short),
     Cause("rounds", lambda facts: _falling(facts) > FALLING, _rounds),

@@ -21,6 +21,7 @@ from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.automatic import found_step
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.guarantees import guarantees_of
+from gossamer.loggers.base import Logger, Loggers
 from gossamer.models import Gradient, LinearModel, Model
 from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network
@@ -55,6 +56,7 @@ class Progress(NamedTuple):
     steps: int  # rounds asked for
     last: np.recarray[Any, Any]  # the latest evaluation, one row of a Record's history
     record: Callable[[], Record]  # makes the record of this moment, to be saved and resumed from
+    course: Callable[[], Mapping[str, Any] | None]  # ε over all rounds asked for, as planned; None without a budget
 
 
 def simulate(
@@ -71,6 +73,7 @@ def simulate(
     callback: Callable[[Progress], bool | None] | None = None,
     resume: Record | None = None,
     progressive: bool = False,
+    loggers: Sequence[Logger] = (),
 ) -> Record:
     """Run `algorithm` for `steps` rounds on `network`, every learner with its own records from `stream`.
 
@@ -83,6 +86,8 @@ def simulate(
     resume          a record of the same run that stopped earlier; goes on to the same numbers as if it never had
     progressive     of linear models: predict every arriving record before it is learned from, and keep how well that
                     went in history.progressive; a run that goes on does as it did
+    loggers         told of the configuration, every evaluation and the end, such as gossamer.loggers.Jsonl(path); one
+                    that fails is left with a LoggerFailed warning, and the run goes on
     """
     if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
         requirement = "expected a record that simulate() made, such as load()"
@@ -91,6 +96,7 @@ def simulate(
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
     _check_run(network, stream, steps, gradient, every, seed)
+    logs = Loggers(loggers)
     privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
     # The first run's length decides releases and steps, where rules find them: a run that goes on keeps both.
     length = steps if resume is None else resume.config.get("planned") or steps
@@ -102,8 +108,8 @@ def simulate(
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
         found = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
+        notes.append(f"Steps by rule: λ_t = {found:.3g}{_falling(algorithm.falls)}.")
         algorithm = algorithm.with_step(found)
-        notes.append(f"Steps by rule: {algorithm.parameters['step']}.")
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
@@ -206,6 +212,7 @@ def simulate(
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
         about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
+        about |= {"graph": network.drawing(), "course": boundary.course()}
         about |= {} if found is None else {"first_step": found}
         claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
         made = Record(t, kept, joined, learners, metrics.optimum, about, said, claim, budget)
@@ -213,7 +220,13 @@ def simulate(
             behind.add(made.seal)
         return made
 
-    with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is refused at its next evaluation
+    planned = partial(boundary.course, steps)
+    private_notes = [] if not private else [OF_WHAT_IS_SENT]
+    told = {"claim": boundary.claim, "notes": [*notes, *private_notes], "assumptions": assumed, "from": start}
+    with logs.told({**config, **boundary.description, **told}), np.errstate(over="ignore", invalid="ignore"):
+        # A diverging run is refused at its next evaluation.
+        if resume is None and logs:
+            logs.log(history[0], boundary.spent())
         for t in range(start + 1, steps + 1):
             _GONE_ON.update(behind)  # what follows these records is drawn now, and must not be drawn again
             if matrix is not None:
@@ -228,9 +241,13 @@ def simulate(
                 state = one_round(rounds, mix, state, records, t - 1)
             if t % every == 0 or t == steps:
                 history.append(row(t, look()))
-            if callback is not None and callback(Progress(t, steps, history[-1], record)):
+                if logs:
+                    logs.log(history[-1], boundary.spent())
+            if callback is not None and callback(Progress(t, steps, history[-1], record, planned)):
                 break
-        return record()
+        made = record()
+        logs.end(made)
+        return made
 
 
 def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume: Record | None) -> Progressive | None:
@@ -242,6 +259,11 @@ def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume
     if not isinstance(model, LinearModel):
         raise BadValue("progressive", asked, "records are predicted before they are learned from by linear models only")
     return Progressive(model, stream.table, start)
+
+
+def _falling(exponent: float) -> str:
+    """How steps go on from the first, in words."""
+    return f" (t+1)^−{exponent:g}" if exponent else " in every round"
 
 
 def _noise(

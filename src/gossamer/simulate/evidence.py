@@ -34,7 +34,8 @@ from gossamer.setting import setting_of
 from gossamer.simulate.engine import simulate
 from gossamer.simulate.metrics import Metrics
 from gossamer.streams import Stream
-from gossamer.streams.stream import weights_of
+from gossamer.streams.schema import SCALED_TO
+from gossamer.streams.stream import clipped_of, weights_of
 from gossamer.types import Array
 
 STIFF = 0.01  # of the curvature: a penalty that is smaller moves θ* little
@@ -85,7 +86,28 @@ def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Fa
         gap=record.history.optimality_gap.tolist(),
         gain=_constant(objective) - objective.value(record.optimum),
         apart=float(last.consensus_error / max(last.tracking_error, 1e-300)),
+        standardised=model.standardise is not None,
+        clipped=_most_clipped(ran.stream),
+        wide=_widest(ran.stream),
     )
+
+
+def _most_clipped(stream: Stream) -> tuple[str, float] | None:
+    """The column of own records of which the largest share lay outside its range."""
+    return max(clipped_of(stream).items(), key=lambda each: each[1], default=None)
+
+
+def _widest(stream: Stream) -> tuple[str, float] | None:
+    """Of own records, the column whose declared range is most times as wide as what its values fill."""
+    schema, table = stream.description.get("schema"), stream.population.table
+    if schema is None or not table.numbers:
+        return None
+    low, high = SCALED_TO
+    filled = np.ptp(table.rows[:, list(table.numbers)], axis=0)
+    names = [stream.description["columns"][k] for k in table.numbers]
+    times = {name: (high - low) / one for name, one in zip(names, filled, strict=True) if one > 0}
+    declared = {name: each for name, each in times.items() if name not in schema["inferred"]}
+    return max(declared.items(), key=lambda each: each[1], default=None)
 
 
 def run_without_noise(record: Record, ran: Ran, **given: Any) -> Record:

@@ -96,6 +96,7 @@ def stream_of(columns: Columns, declared: Declared, dealing: Dealing, about: Map
         notes.append(undeclared.capitalised)
     stream = OnePass(table, list(owners.values()), dealing.per_round, description, notes)
     stream.test = test
+    stream.clipped = {name: count / len(labels) for name, count in clipped.items() if count}
     return stream
 
 

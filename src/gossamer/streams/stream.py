@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -62,10 +63,16 @@ def weights_of(stream: Stream) -> Array | None:
     return getattr(stream, "weights", None)
 
 
+def clipped_of(stream: Stream) -> Mapping[str, float]:
+    """By column of own records, the share of its values that lay outside its range."""
+    return getattr(stream, "clipped", {})
+
+
 class OnePass:
     """Each record arrives once, `per_round[i]` a round at learner i, in the order given, until they run out."""
 
     test: Table | None = None
+    clipped: Mapping[str, float] = MappingProxyType({})  # by column, the share of its values that lay outside its range
 
     def __init__(
         self,
