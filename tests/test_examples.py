@@ -15,7 +15,10 @@ from pages import LIMIT, ROOT, unlike
 
 EXAMPLES = ROOT / "examples"
 # Programs that this file runs, or tests/test_readme.py does: make_visits.py.
-RUN = {"make_visits", "mushrooms", "own_algorithm", "own_csv", "parties", "privacy_accuracy"}
+RUN = {
+    "estimator_accuracy", "make_visits", "mushrooms", "own_algorithm", "own_csv", "own_frame", "parties",
+    "privacy_accuracy",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -44,6 +47,28 @@ def test_own_csv_is_learned_under_its_budget(example, capsys):
     assert 0.7 < float(accuracy) < 0.84
     assert epsilon == "3.00"
     assert re.search(r"^age +0\.0\d", shown, flags=re.MULTILINE), "one year more adds a little"
+
+
+def test_own_frame_is_learned_under_its_budget(example, capsys):
+    example("own_frame").main()
+    shown = re.fullmatch(
+        r"ε = 3\.00; private: exact gaussian noise.*\naccuracy (0\.\d+) on 500 new rows\n", capsys.readouterr().out
+    )
+    assert 0.8 < float(shown[1]) < 0.87
+
+
+def test_an_estimators_accuracy_is_measured_beside_scikit_learns(example, monkeypatch, capsys):
+    """On 800 visits and at one ε; the whole table takes minutes."""
+    module = example("estimator_accuracy")
+    X, y, owner, declared = module.tables()["visits"]
+    monkeypatch.setattr(module, "tables", lambda: {"visits": (X[:800], y[:800], owner[:800], declared)})
+    monkeypatch.setattr(module, "EPSILONS", (8.0,))
+    monkeypatch.setattr(module, "CALLS", 2)
+    module.main(1)
+    shown = capsys.readouterr().out
+    assert re.findall(r"^visits +(scikit-learn|.*ε = \w+)", shown, flags=re.MULTILINE) == [
+        "scikit-learn", "fit, ε = 8", "partial_fit, ε = inf", "partial_fit, ε = 3",
+    ]  # fmt: skip
 
 
 def test_an_own_algorithm_passes_the_suite_and_keeps_a_budget(example, capsys):
