@@ -177,6 +177,7 @@ def test_the_quick_comparison_takes_less_than_three_minutes_on_two_cores():
     assert runs * (time.process_time() - start) < 2 * 180
 
 
+@pytest.mark.drawn
 def test_the_quick_comparison_writes_all_that_it_promises(gossamer, tmp_path):
     words_ = ("compare", "mushrooms", "--quick", "--steps", 30, "--seeds", 1, "--jobs", 1, "--out", "c")
     code, out, err = gossamer(*words_)
@@ -184,6 +185,10 @@ def test_the_quick_comparison_writes_all_that_it_promises(gossamer, tmp_path):
     assert "Push–Pull under the published step and noise: tracking error grows" in " ".join(out.split())
     folder = tmp_path / "c"
     found = json.loads((folder / "results.json").read_text())
+    view = json.loads((folder / "report.html").read_text().split('id="view">')[1].split("</script>")[0])
+    ours = next(one for one in view["charts"][0]["series"] if one["name"] == "Algorithm 1")
+    (best,) = (e for e in found["entries"] if (e["method"], e["which"]) == ("ldp_gradient_tracking", "best"))
+    np.testing.assert_allclose(ours["y"], best["runs"][0]["tracking_error"], rtol=1e-5)
     assert {e["method"] for e in found["entries"]} == set(COMPARED)
     assert {e["which"] for e in found["entries"]} == {"best", "edge", "published"}
     finite = [e for entry in found["entries"] if entry["which"] == "best" for e in entry["runs"][0]["epsilon"]]
@@ -233,6 +238,7 @@ def test_a_users_own_csv_is_compared(gossamer, tmp_path):
     assert (code, "privacy cannot be proved" in err) == (2, True), "no divergence, but an error"
 
 
+@pytest.mark.drawn
 def test_the_frontier_command(gossamer, tmp_path, monkeypatch):
     monkeypatch.setattr("gossamer.experiments.frontier.QUICK", replace(QUICK_FRONTIER, steps=20, seeds=1))
     methods = ("--methods", "ldp_gradient_tracking,dsgd")
@@ -242,6 +248,9 @@ def test_the_frontier_command(gossamer, tmp_path, monkeypatch):
     found = json.loads((tmp_path / "f" / "results.json").read_text())
     assert len(found["points"]) == 2 * len(KINDS) * 3 * 2, "chosen by accuracy, and by the gap"
     assert all(math.isfinite(a) for p in found["points"] for a in p["accuracy"] if a is not None)
+    view = json.loads((tmp_path / "f" / "report.html").read_text().split('id="view">')[1].split("</script>")[0])
+    assert len(view["charts"]) == 2 * len(KINDS)
+    assert all(chart["x"] == "ε" for chart in view["charts"])
     for picture in ("accuracy.png", "gap.png"):
         assert (tmp_path / "f" / picture).read_bytes().startswith(b"\x89PNG")
 

@@ -155,7 +155,7 @@ def test_repetitions_have_seeds_of_their_own_and_a_spread(gossamer, tmp_path):
         assert re.search(rf"{label} +{number(accuracies):.4f} ", out), out
     for k, seed in enumerate((4, 5, 6)):
         assert gs.Record.load(tmp_path / "runs" / f"seed-{seed}").history.accuracy[-1] == accuracies[k]
-        assert (tmp_path / "runs" / f"seed-{seed}" / "run.png").stat().st_size > 1000
+        assert (tmp_path / "runs" / f"seed-{seed}" / "report.html").stat().st_size > 1000
     gossamer(*words, "--seed", 5, "--out", "alone")
     np.testing.assert_array_equal(
         gs.Record.load(tmp_path / "alone").theta, gs.Record.load(tmp_path / "runs" / "seed-5").theta

@@ -232,6 +232,11 @@ def test_every_party_sets_its_own_budget(tmp_path, fleet_of):
     assert all(s <= b for s, b in zip(spent, budgets, strict=True))
 
 
+def report_in(path):
+    """What a page shows."""
+    return json.loads(path.read_text().split('id="view">')[1].split("</script>")[0])
+
+
 def test_from_init_to_collect(tmp_path, gossamer, up):
     """As a user would: learners on mushrooms, watched, collected."""
     code, out, err = gossamer("peers", "init", "demo", "--learners", M, "--port", free_ports(M), "--steps", 12)
@@ -262,6 +267,11 @@ def test_from_init_to_collect(tmp_path, gossamer, up):
     assert len(names) == record.theta.shape[1]
     assert (names[0], names[-1]) == ("bruises=f", "intercept")
     assert "exact gaussian noise at the source" in record.claim
+    view = report_in(tmp_path / "demo" / "report.html")
+    assert [one["y"][-1] for one in view["epsilon"]["learners"]] == record.epsilon.spent.tolist()
+    assert view["epsilon"]["t"][-1] == 12
+    assert len(view["network"]["edges"]) == record.config["network"]["links"]
+    assert "[party]" not in view["config"], "what is a party's own business is in no page of all"
 
 
 def test_noise_that_cancels_from_init_to_collect(tmp_path, gossamer, up):
@@ -283,6 +293,9 @@ def test_noise_that_cancels_from_init_to_collect(tmp_path, gossamer, up):
     assert re.search(r"ε spent \S+ \(\S+ if all others collude\), against anybody who", out)
     record = gs.Record.load(tmp_path / "all")
     assert (record.epsilon.spent < record.epsilon.all_collude).all()
+    assert (
+        report_in(tmp_path / "demo" / "report.html")["epsilon"]["if_all_collude"] == record.epsilon.all_collude.tolist()
+    )
     assert (record.epsilon.spent <= 8).all()
     assert (record.epsilon.spent > 7.9).all()
     for place in (tmp_path / "demo").glob("learner-*/journal.db*"):

@@ -261,7 +261,9 @@ def test_the_command_writes_a_report_that_runs_again(gossamer, tmp_path):
     assert told[0] == told[1]
     verdict = re.sub(r"\s+", " ", out)
     assert view["warnings"], "thirty rounds are too few to learn in"
-    assert view["warnings"][0] in verdict
+    said, cause = view["warnings"][0].split(". ", 1)
+    assert said == "The model is worse than these data allow"
+    assert cause in verdict
 
 
 @pytest.mark.drawn

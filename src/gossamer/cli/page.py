@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+BADLY = "The model is worse than these data allow."
+
+
 def view_of(ended: Ended, spec: Spec) -> View:
     """All that the page of a run shows; the verdict is its first warning."""
     return ended.record.view(
@@ -38,7 +41,7 @@ def picture_of(ended: Ended) -> Figure:
 
 
 def _verdict(ended: Ended) -> list[str]:
-    return [] if ended.verdict is None else [_said(ended.verdict.sentence)]
+    return [] if ended.verdict is None else [f"{BADLY} {_said(ended.verdict.sentence)}"]
 
 
 def _said(sentence: Sentence | str) -> str:

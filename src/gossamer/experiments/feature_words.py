@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.datasets import DATASETS
 from gossamer.experiments.features import CLIP
-from gossamer.experiments.pages import Page, say_gradient
+from gossamer.experiments.pages import Page, say_against, say_gradient
 from gossamer.experiments.study import Entry, Studied
 from gossamer.spec.description import DELTA
 
@@ -32,7 +32,8 @@ def tell_features(studied: Studied) -> Page:
         f"{CHOSEN} The noise is seeded, of the scale that the budget asks for. {_edges(studied)}"
     )
     label = DATASETS.find(data.dataset or "").label
-    return Page(f"{label} at real privacy", how, list_rows(studied), [], list_numbers(studied))
+    numbers = list_numbers(studied)
+    return Page(f"{label} at real privacy", how, list_rows(studied), [], numbers, against=say_against(studied))
 
 
 def list_rows(studied: Studied) -> list[list[str]]:

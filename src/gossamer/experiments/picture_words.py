@@ -15,6 +15,7 @@ from gossamer.experiments.pages import (
     compact,
     draw_methods,
     epsilon_range,
+    say_against,
     say_gradient,
     say_who_diverged,
     sort_entries,
@@ -43,7 +44,8 @@ def tell_pictures(studied: Studied) -> Page:
     figures = draw_methods(studied, FIGURES, APART, drawn, yscale="logit")
     title, rows = f"{_label(studied)}: comparison of methods", list_rows(studied)
     charts = chart_methods(studied, FIGURES, APART, log=False)
-    return Page(title, _about(studied), rows, list_findings(studied), list_numbers(studied), figures, charts)
+    findings, numbers = list_findings(studied), list_numbers(studied)
+    return Page(title, _about(studied), rows, findings, numbers, figures, charts, against=say_against(studied))
 
 
 def _label(studied: Studied) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.report.run import rounded
+from gossamer.report.tables import rounded
 from gossamer.report.view import VERSION, Chart, Column, Network, Picture, Series, View, now
 from gossamer.types import Array
 
@@ -30,14 +30,14 @@ def study_view(
     network: Network | None = None,
     against: str = "",
 ) -> View:
-    """The page of a study; `rows` are its table as text, the header first."""
+    """The page of a study; `rows` are its table as text, the header first; `against` is whom ε would hold against."""
     columns: list[Column] = [{"title": name, "form": "text"} for name in rows[0]]
     return {
         "version": VERSION,
         "kind": "comparison",
         "title": title,
         "subtitle": "",
-        "claim": f"{SIMULATED}{f'; ε would hold {against}' if against else ''}.",
+        "claim": f"{SIMULATED}; it would hold {against}." if against else "",
         "private": False,
         "against": against,
         "meaning": about,

@@ -175,8 +175,9 @@ const gossamerChart = (() => {
     list() {
       this.legend.replaceChildren();
       this.entries = [];
+      const count = (name) => this.columns.filter((column) => !column.of && column.name === name).length;
       for (const column of this.columns) {
-        if (column.of) continue;
+        if (column.of || this.entries.some((entry) => entry.column.name === column.name)) continue;
         const button = document.createElement("button"), swatch = document.createElement("i");
         const name = document.createElement("span"), value = document.createElement("b");
         button.type = "button";
@@ -188,7 +189,7 @@ const gossamerChart = (() => {
         button.append(swatch, name, value);
         button.addEventListener("click", () => this.toggle(column.name));
         this.legend.append(button);
-        this.entries.push({ column, button, swatch, value });
+        this.entries.push({ column, button, swatch, value: count(column.name) > 1 ? null : value });
       }
       if (this.spec.shaded) {
         const told = document.createElement("span"), box = document.createElement("i");
@@ -213,7 +214,7 @@ const gossamerChart = (() => {
       const at = idx == null ? this.t.length - 1 : idx;
       for (const { column, button, value } of this.entries) {
         const number = column.kind === "level" ? column.level : column.values[at];
-        value.textContent = format(number);
+        if (value) value.textContent = format(number);
         button.dataset.value = number == null ? "" : String(number);
       }
       const x = this.spec.x || "round";

@@ -35,7 +35,7 @@ window.gossamer = (() => {
     if (!view.claim) return null;
     const sentence = view.claim.charAt(0).toUpperCase() + view.claim.slice(1);
     return h("section", { id: "claim", class: view.private ? "private" : "open" },
-      h("p", { class: "said" }, sentence), view.meaning ? h("p", { class: "meaning" }, view.meaning) : null);
+      sentence ? h("p", { class: "said" }, sentence) : null, view.meaning ? h("p", { class: "meaning" }, view.meaning) : null);
   }
 
   function warnings() {
@@ -111,7 +111,7 @@ window.gossamer = (() => {
     else {
       if (budget) lines.push({ name: "budget", y: about.budget[0] });
       if (ever) lines.push({ name: "if it goes on for ever", y: about.for_ever[0] });
-      if (!budget) new Set(about.budget.filter((v) => v != null)).forEach((v) => lines.push({ name: `a budget of ${format(v)}`, y: v }));
+      if (!budget) new Set(about.budget.filter((v) => v != null)).forEach((v) => lines.push({ name: "budgets", y: v }));
     }
     const series = groups.map((group) => ({ name: group.name, y: about.learners[group.i].y, group: groups.length > 8 ? "learner" : "method" }));
     const unit = about.delta ? `at δ = ${format(about.delta)}` : "";
@@ -289,6 +289,16 @@ window.gossamer = (() => {
   function recolour() { charts.forEach((chart) => chart.recolour()); }
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  let theme; // as it was before the page was printed, which is on white paper
+  window.addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    recolour();
+  });
+  window.addEventListener("afterprint", () => {
+    if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
+    recolour();
+  });
   return { show, append, charts: () => charts, get view() { return view; }, get seq() { return seq; } };
 })();
 
