@@ -143,6 +143,7 @@ def test_a_schedule_without_room_is_not_finite() -> None:
     assert np.isinf(price(best.__class__(best.v, best.v, 0.5, 0.0), "paper", "laplace"))
 
 
+@pytest.mark.drawn
 def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer) -> None:
     monkeypatch.setattr(study, "MESSAGES", study.MESSAGES[:2])  # pictures take their time
     monkeypatch.setattr(study, "SOURCE", study.SOURCE[:1])
@@ -159,6 +160,7 @@ def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer) -> None:
     for picture in ("error", "bounds", "consensus", "source", "epsilon"):
         assert f"({picture}.png)" in page
         assert (folder / f"{picture}.png").stat().st_size > 10_000
+    assert (folder / "report.html").read_text().count("data:image/png;base64,") == 5
 
 
 def test_the_page_of_the_mushrooms(monkeypatch) -> None:
