@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -126,6 +128,28 @@ def test_a_partys_own_page_tells_nothing_of_the_others(told):
     assert [one["name"] for one in delta["view"]["epsilon"]["learners"]] == ["learner 1"]
     assert [one["state"] for one in delta["learners"]] == ["late", "waiting", "unknown"]
     assert delta["learners"][0] == {"state": "late", "t": None, "said": "this party waits for it"}
+
+
+def test_a_partys_page_is_for_its_owner_on_a_shared_machine_too(told, gossamer, monkeypatch):
+    """`gossamer peer run FOLDER --live` asks for its token on localhost; it has no option to listen elsewhere."""
+    folder, said, seen = told(3), [], []
+
+    def learn(plan, quiet):
+        for address in (said[0].partition("?")[0], said[0]):
+            try:
+                with urllib.request.urlopen(address.removeprefix("Live: "), timeout=LIMIT) as answer:
+                    seen.append(answer.status)
+            except urllib.error.HTTPError as refused:
+                seen.append(refused.code)
+                refused.close()
+        return 0
+
+    monkeypatch.setattr(live, "say", said.append)
+    monkeypatch.setattr("gossamer.peers.process.run_learner", learn)
+    assert gossamer("peer", "run", folder / "learner-1", "--live")[0] == 0
+    assert seen == [403, 200]
+    assert said[0].startswith("Live: http://127.0.0.1:")
+    assert gossamer("peer", "run", folder / "learner-1", "--live-at", "0.0.0.0:8000")[0] == 2
 
 
 class Forked:

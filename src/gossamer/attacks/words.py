@@ -114,7 +114,8 @@ def tell_images(pictured: Pictured, album: Album, name: str) -> Page:
         f"released in rounds {', '.join(str(t) for t in RELEASES.before(IMAGE_ROUNDS))}. The attacker knows all other "
         "images of the learner. dB: the peak signal to noise ratio of what was found, higher is nearer; saying the "
         f"mean of other images without a look gives {decibels(float(np.mean(album.guessed))):.1f} dB. *Named*: the "
-        f"chance that the likeliest of {album.suspects} images, by what was read, is the one."
+        f"chance that the likeliest of {album.suspects} images, by what was read, is the one; on messages that is "
+        "the first message that has the image in it."
     )
     rows = [["noise", "ε", "dB, mean", "squared error of pixels", "labels read right", "named", "ε allows"]]
     for kind, epsilon in dict.fromkeys((one.kind, one.epsilon) for one in album.pictures):

@@ -33,6 +33,7 @@ ERRORS = {
     "optimality_gap": "excess loss F(θ) − F(θ*)",
     "consensus_error": "disagreement ‖θ − θ̄‖",
 }
+PROGRESSIVE = "before each was learned from"  # nothing is known of it before the first records have come
 
 
 def run_view(
@@ -209,7 +210,7 @@ def curves_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     quality = _named(history, {"accuracy": "mean over the learners"})
     if many and quality:
         quality[0]["low"], quality[0]["high"] = _band(each)
-    quality += _named(history, {"train_accuracy": "on training records", "progressive": "before each was learned from"})
+    quality += _named(history, {"train_accuracy": "on training records", "progressive": PROGRESSIVE})
     for one in quality[1:]:
         one["dashed"] = True
     errors = _named(history, ERRORS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gossamer.report.feed import Delta
 from gossamer.report.live import more_points, points_after
-from gossamer.report.run import run_view, short_share
+from gossamer.report.run import PROGRESSIVE, curves_of, run_view, short_share
 from gossamer.report.view import Chart, Fact
 from gossamer.run_record import Record, plain
 from gossamer.simulate.engine import Progress
@@ -62,7 +62,7 @@ class Follower:
     def take(self) -> Delta | None:
         """What is new since it was asked last; None where nothing is."""
         begun, t = self._begun, self._t
-        if begun is None or t == self._told_t:
+        if begun is None or (t == self._told_t and not self._rows):
             return None
         if self._charts is None:
             return self._begin(begun, t)
@@ -98,7 +98,10 @@ class Follower:
         view |= {"table": None, "confusion": None}  # of the end
         evaluated = done % every == 0 or done == steps
         self._known = done if evaluated else int(summary["history"]["t"][-2])
+        curves = curves_of(summary["history"], summary["config"])
         for chart in view["charts"]:
+            kept = {PROGRESSIVE, *(one["name"] for one in chart["series"])}
+            chart["series"] = [one for one in curves[chart["id"]] if one["name"] in kept]
             _cut(chart, len(chart["t"]) - (0 if evaluated else 1))
         if view["epsilon"] is not None:
             self._course = {**view["epsilon"]}

@@ -7,10 +7,12 @@ window.gossamerLive = (() => {
   const TRAVEL = 1000, TOGETHER = 80; // milliseconds that a message takes, and how many are seen at once
   const FRAME = 30; // milliseconds: motion is for the eye, and costs the machine that may run the learners
   const WINDOW = 6; // seconds over which speed is measured
+  const STANDS = 3000; // milliseconds without a round, after which nobody can say how long it will take
   const FEW = 60; // learners of whom each is told; of more those only that do not run
   const WORDS = { running: "running", waiting: "waiting", late: "late", stopped: "stopped", failed: "failed", done: "done", unknown: "not known" };
 
   let live = {}, last = "", source = null, heard = 0, refused = 0, connected = false, speeds = [];
+  let moved = { t: -1, at: 0 }; // the newest round, and when it came
   let strip = null;
 
   function make(tag, className, text) {
@@ -66,7 +68,7 @@ window.gossamerLive = (() => {
 
   function pace(t, steps) {
     const first = speeds[0], newest = speeds[speeds.length - 1];
-    if (!first || newest.seconds <= first.seconds || newest.t <= first.t) return "";
+    if (!first || Date.now() - moved.at > STANDS || newest.seconds <= first.seconds || newest.t <= first.t) return "";
     const speed = (newest.t - first.t) / (newest.seconds - first.seconds), left = (steps - t) / speed;
     const per = speed >= 10 ? `${Math.round(speed).toLocaleString("en")} rounds a second` : `${speed.toFixed(1)} rounds a second`;
     const time = left < 90 ? `${Math.ceil(left)} s` : left < 5400 ? `${Math.round(left / 60)} min` : `${(left / 3600).toFixed(1)} h`;
@@ -89,7 +91,8 @@ window.gossamerLive = (() => {
       item.children[1].textContent = one.name ?? String(one.i);
       const word = WORDS[one.state] || one.state, round = one.t == null ? "" : `round ${one.t.toLocaleString("en")}`;
       const well = ["running", "done", "unknown"].includes(one.state); // of others the reason comes first
-      item.children[2].textContent = well || !one.said ? [word, round, one.said].filter(Boolean).join(", ") : `${word}: ${one.said}`;
+      const reason = one.state === "waiting" ? one.said : `${word}: ${one.said}`;
+      item.children[2].textContent = well || !one.said ? [word, round, one.said].filter(Boolean).join(", ") : reason;
     });
     for (const node of document.querySelectorAll(".network .node")) {
       const one = all[Number(node.dataset.learner)];
@@ -101,7 +104,7 @@ window.gossamerLive = (() => {
 
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let drawn = new Map(); // edge -> its message under way
-  let moving = false, moved = 0;
+  let moving = false, frame = 0;
 
   function seen(element) {
     const { top, bottom } = element.getBoundingClientRect();
@@ -128,8 +131,8 @@ window.gossamerLive = (() => {
   }
 
   function move(now) {
-    if (now - moved < FRAME) { requestAnimationFrame(move); return; }
-    moved = now;
+    if (now - frame < FRAME) { requestAnimationFrame(move); return; }
+    frame = now;
     for (const [link, { dot, length, start }] of drawn) {
       const share = (now - start) / TRAVEL;
       if (share >= 1 || !link.isConnected) { dot.remove(); drawn.delete(link); continue; }
@@ -148,6 +151,7 @@ window.gossamerLive = (() => {
   function take(told) {
     for (const name of ["t", "seconds", "said", "failed", "ended"]) if (name in told) live[name] = told[name];
     if (told.learners) live.learners = told.learners.map((one, i) => ({ ...((live.learners || [])[i] || {}), ...one }));
+    if (live.t > moved.t) moved = { t: live.t, at: Date.now() };
     if (told.seconds != null && told.t != null) {
       speeds.push({ t: told.t, seconds: told.seconds });
       while (speeds.length > 2 && speeds[0].seconds < told.seconds - WINDOW) speeds.shift();
