@@ -160,6 +160,7 @@ def test_the_page_of_the_quadratic(tmp_path, monkeypatch, gossamer, drawn) -> No
     for picture in ("error", "bounds", "consensus", "source", "epsilon"):
         assert f"({picture}.png)" in page
         assert (folder / f"{picture}.png").stat().st_size > 10_000
+    assert (folder / "report.html").read_text().count("data:image/png;base64,") == 5
 
 
 def test_the_page_of_the_mushrooms(monkeypatch) -> None:

@@ -115,7 +115,7 @@ class Server:
     def url(self) -> str:
         port, host = self._socket.getsockname()[1], self._at.host
         shown = f"[{host}]" if ":" in host else host
-        shown = socket.getfqdn() if host in ("0.0.0.0", "::") else shown
+        shown = socket.gethostname() if host in ("0.0.0.0", "::") else shown
         return f"http://{shown}:{port}/" + (f"?token={self.token}" if self.token else "")
 
     def close(self, last: Delta | None = None) -> None:

@@ -58,13 +58,15 @@ window.gossamerLive = (() => {
     strip.querySelector(".state").textContent = word;
     const number = (n) => n.toLocaleString("en");
     strip.querySelector(".round").textContent = steps ? `round ${number(t)} of ${number(steps)}` : "";
-    strip.querySelector(".speed").textContent = state === "running" ? pace(t, steps) : "";
+    strip.querySelector(".speed").textContent = state === "running" && !held() ? pace(t, steps) : "";
     strip.querySelector(".track i").style.width = `${steps ? (100 * t) / steps : 0}%`;
     const said = state === "lost" ? "What is missing comes as soon as it is back; if the command has ended, this is all there is." : live.said || "";
     strip.querySelector(".said").textContent = said;
     learners();
     document.title = document.title.replace(/^(\d+ % · )?/, steps && !live.ended ? `${Math.floor((100 * t) / steps)} % · ` : "");
   }
+
+  const held = () => (live.learners || []).some((one) => ["late", "stopped", "failed"].includes(one.state));
 
   function pace(t, steps) {
     const first = speeds[0], newest = speeds[speeds.length - 1];
