@@ -12,9 +12,20 @@ from sphinx.util.inventory import InventoryFile
 import gossamer as gs
 from pages import LIMIT, ROOT
 
-ROOMS = ("algorithms", "datasets", "estimator", "models", "networks", "predictions", "privacy", "streams", "theory")
+ROOMS = (
+    "algorithms",
+    "datasets",
+    "estimator",
+    "loggers",
+    "models",
+    "networks",
+    "predictions",
+    "privacy",
+    "streams",
+    "theory",
+)
 # Tables that are looked into, and types; they have no docstring of their own.
-TABLES = {"DATASETS", "LAWS", "MECHANISMS", "METHODS", "Gradient", "__version__"}
+TABLES = {"DATASETS", "LAWS", "MECHANISMS", "METHODS", "Gradient", "Numbers", "__version__"}
 
 
 def build(source, target):
