@@ -89,6 +89,12 @@ class Rehearsed(NamedTuple):
     noise: float  # deviation at the end, over learners and coordinates
 
 
+def step_words(found: float, algorithm: Algorithm[Any]) -> str:
+    """What a reader is told of steps by rule."""
+    falling = f" (t+1)^−{algorithm.falls:g}" if algorithm.falls else " in every round"
+    return f"Steps by rule: λ_t = {found:.3g}{falling}."
+
+
 def found_step(
     algorithm: Algorithm[Any],
     network: Network,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.automatic import found_step
+from gossamer.automatic import found_step, step_words
 from gossamer.errors import Argument, Diverged, GossamerError
 from gossamer.estimator.asked import Asked
 from gossamer.estimator.given import Given
@@ -85,6 +85,7 @@ class Ongoing:
             )  # fmt: skip
 
         found = found_step(algorithm, plan.network, model, table, mechanism, plan.steps, setting, weights)
+        self._steps = step_words(found, algorithm)
         algorithm = algorithm.with_step(found)
         self._algorithm = algorithm
         self._memory = model.memory(table, "history", ROOM * plan.pace)
@@ -239,7 +240,7 @@ class Ongoing:
     def notes(self) -> list[str]:
         """What a reader must know."""
         said = [*self.plan.notes, *clipped_notes(self.plan.schema, self._clipped), *self._boundary.notes(self.t)]
-        said += [f"Steps by rule: {self._algorithm.parameters['step']}."]
+        said.append(self._steps)
         waits = [f"{name} {len(own)}" for name, own in zip(self.plan.names, self._waiting, strict=True) if own]
         if waits:
             said.append(f"Records that wait until all learners have a round's: {', '.join(waits[:12])}.")

@@ -18,7 +18,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, Kind, dense
-from gossamer.automatic import found_step
+from gossamer.automatic import found_step, step_words
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.guarantees import guarantees_of
 from gossamer.loggers.base import Logger, Loggers
@@ -108,7 +108,7 @@ def simulate(
     if algorithm.with_step is not None:
         of_first = partial(setting_of, algorithm, network, stream, model, gradient, length)
         found = found_step(algorithm, network, model, stream.table, privacy, length, of_first, weights_of(stream))
-        notes.append(f"Steps by rule: λ_t = {found:.3g}{_falling(algorithm.falls)}.")
+        notes.append(step_words(found, algorithm))
         algorithm = algorithm.with_step(found)
     if isinstance(scales, Decay) and scales.learners not in (None, network.m):
         raise GossamerError(
@@ -259,11 +259,6 @@ def _progressive(asked: bool, model: Model, stream: Stream, start: Array, resume
     if not isinstance(model, LinearModel):
         raise BadValue("progressive", asked, "records are predicted before they are learned from by linear models only")
     return Progressive(model, stream.table, start)
-
-
-def _falling(exponent: float) -> str:
-    """How steps go on from the first, in words."""
-    return f" (t+1)^−{exponent:g}" if exponent else " in every round"
 
 
 def _noise(
