@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +34,13 @@ from gossamer.privacy import Law, Mechanism, Releases, Setting, SimulatedNoise
 from gossamer.privacy.plan import LONGEST_STEP, MARGIN
 from gossamer.privacy.simulated import PairLaw, pair_law
 from gossamer.records import Table
-from gossamer.rehearsal import consensus_weights, states_of
+from gossamer.rehearsal import consensus_weights, rounds_to_play, states_of
 from gossamer.setting import curvature_of, length_of, quiet_rounds
 from gossamer.types import Array
 
 COLUMNS = 16  # draws of noise that a rehearsal has
-LONGEST = 20_000  # rounds that are rehearsed
+LONGEST = 20_000  # rounds that are rehearsed, from the first that moves models on
+AT_ONCE = 1024  # rounds whose scales are worked out at a time
 STEADY = 1.0  # times 1/L: the longest step for a squared loss, whose curvature is the same everywhere
 NETWORK = 0.05  # deviation of the noise in each parameter of a network, whose layers start with numbers of about that
 QUANTITY = 0.25  # deviation of the noise in a record's margin, in halves of a quantity's range: see docs/results/ridge
@@ -48,10 +48,26 @@ SPREAD = 0.5  # the same in spreads of a quantity, where it is standardised
 USUAL = 1.0  # λ0 where nothing is declared and nothing is noised
 
 
+class Scales:
+    """The learners' noise scales: scales[t] is (m,). They are worked out as far as they are asked for."""
+
+    def __init__(self, of_rounds: Callable[[Array], Array]) -> None:
+        self._of_rounds = of_rounds  # from a column of rounds to (rounds, m)
+        self._block, self._rows = -1, np.empty(0)
+
+    def __getitem__(self, t: int) -> Array:
+        block, at = divmod(t, AT_ONCE)
+        if block != self._block:
+            rounds = np.arange(float(block * AT_ONCE), float((block + 1) * AT_ONCE))
+            self._block, self._rows = block, self._of_rounds(rounds[:, None])
+        row: Array = self._rows[at]
+        return row
+
+
 class Noise(NamedTuple):
     """The noise of a run, as far as a rehearsal needs it."""
 
-    scales: Array  # (rounds, m)
+    scales: Scales | Array  # scales[t] is (m,)
     law: Law
     at_source: bool
     found: bool  # whether it was found for a budget, and so grows with the steps
@@ -109,7 +125,7 @@ def found_step(
 
     `setting` is what a proved mechanism is told of the run; it is asked for only where there is one.
     """
-    noise = noise_of(privacy, network.m, steps, setting)
+    noise = noise_of(privacy, network.m, setting)
     learns, momentum = pace_of(model, network, noise, steps)
     played = rehearsed(algorithm, network, noise, steps, learns, momentum, weights)
     found = min(_longest(model, table, played), _by_noise(model, table, noise, played))
@@ -158,18 +174,25 @@ def _by_noise(model: Model, table: Table, noise: Noise | None, played: Rehearsed
     return unit / (played.noise * length)
 
 
-def noise_of(privacy: Any, learners: int, steps: int, setting: Callable[[], Setting]) -> Noise | None:
-    t = np.arange(float(min(steps, LONGEST)))[:, None]
+def first_used(noise: Noise | None, learns: int) -> int:
+    """The first round that may move models; noise on messages does from the first on."""
+    if noise is None:
+        return learns
+    first = noise.releases.after - noise.releases.pause - noise.releases.head
+    return max(learns, first) if noise.at_source else 0
+
+
+def noise_of(privacy: Any, learners: int, setting: Callable[[], Setting]) -> Noise | None:
     if isinstance(privacy, Mechanism):
         terms = privacy.terms(setting())
-        scales = np.hstack([1 / each.inverse_scale(t) for each in terms])
+        scales = Scales(lambda t: np.hstack([1 / each.inverse_scale(t) for each in terms]))
         at_source = privacy.where == "source"
         found = privacy.epsilon is not None
         return Noise(scales, privacy.law, at_source, found, terms[0].releases, terms[0].factor, pair_law(terms))
     if isinstance(privacy, SimulatedNoise):
-        each = [np.broadcast_to(np.ravel(privacy.scale(int(k))), learners) for k in t[:, 0]]
+        of_round = privacy.scale
         return Noise(
-            np.array(each),
+            Scales(lambda t: np.array([np.broadcast_to(np.ravel(of_round(int(k))), learners) for k in t[:, 0]])),
             privacy.law,
             privacy.where == "source",
             False,
@@ -211,7 +234,8 @@ def rehearsed(
         return running * (1.0 if weights is None else weights[:, None])
 
     sent = None if noise is None or noise.at_source else drawn
-    played = islice(states_of(algorithm, network, shape[1], gradient, sent), 1 + min(steps, LONGEST))
+    rounds = rounds_to_play(network, first_used(noise, learns), steps, LONGEST)
+    played = states_of(algorithm, network, shape[1], gradient, sent, rounds)
     theta = next(played).theta
     for state in played:
         step = state.theta[:, 0] - theta[:, 0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -19,8 +20,11 @@ def states_of(
     width: int,
     gradient: Callable[[int, Array], Array],
     noise: Callable[[int], Array] | None = None,
+    rounds: Iterable[int] | None = None,
 ) -> Iterator[Any]:
-    """The states of rounds 0, 1, … of all learners, from θ = 0 on; `width` coordinates side by side are as many runs.
+    """The states of all learners before each of `rounds`, and after the last; without `rounds` for ever, from 0 on.
+
+    They start at θ = 0, and `width` coordinates side by side are as many runs.
 
     gradient(t, point) is (m, width), the gradients of round t, at the point where the method takes them. noise(t), of
     the same shape, is drawn for every private message and added to it.
@@ -28,13 +32,23 @@ def states_of(
     rows = network.rows(mixes=algorithm.mixes)
     links: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
     state = algorithm.init(rows, np.zeros((network.m, width)))
-    for t in count():
+    for t in count() if rounds is None else rounds:
         yield state
         grad, got = gradient(t, algorithm.point(state)), {}
         for channel, out in algorithm.emit(state, grad, rows, t).items():
             sent = out.value if noise is None or not out.private else out.value + noise(t)
             got[channel] = links[out.over] @ sent
         state = algorithm.step(state, got, grad, rows, t)
+    yield state
+
+
+def rounds_to_play(network: Network, quiet: int, steps: int, most: int) -> list[int]:
+    """The rounds of a run that a rehearsal plays: `most` of those from round `quiet` on, before which nothing is used.
+
+    Until then models stay where they are, and only the learners' estimates of their weights settle.
+    """
+    settling = range(min(quiet, math.ceil(network.settles)) if math.isfinite(network.settles) else quiet)
+    return [*settling, *range(max(quiet, len(settling)), min(steps, quiet + most))]
 
 
 def consensus_weights(algorithm: Algorithm[Any], network: Network) -> Array:

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer.algorithms import Algorithm
 from gossamer.arrays import dense
-from gossamer.automatic import LONGEST, Draws, noise_of, pace_of
+from gossamer.automatic import LONGEST, Draws, first_used, noise_of, pace_of
 from gossamer.errors import GossamerError
 from gossamer.models import Gradient, LinearModel, Model, Objective
 from gossamer.models.standard import seen_by_all
 from gossamer.networks import Network
 from gossamer.privacy import Mechanism, simulated
-from gossamer.rehearsal import consensus_weights, states_of
+from gossamer.rehearsal import consensus_weights, rounds_to_play, states_of
 from gossamer.report.verdict import RELAXED, Facts, ended_badly
 from gossamer.run_record import Record
 from gossamer.schedules import decay
@@ -134,7 +133,7 @@ def _noise(record: Record, ran: Ran) -> Any:
     if ran.privacy is not None:
         privacy = ran.privacy.over(record.config.get("horizon") or record.config["steps"])
     setting = partial(setting_of, ran.algorithm, ran.network, ran.stream, ran.model, ran.gradient, length)
-    return noise_of(privacy, ran.network.m, record.t, setting)
+    return noise_of(privacy, ran.network.m, setting)
 
 
 class Played(NamedTuple):
@@ -170,11 +169,13 @@ def _rehearsal(record: Record, ran: Ran, objective: Objective) -> Played:
         return running * (1.0 if own is None else own[:, None])
 
     sent = None if noise is None or noise.at_source else noised_columns
-    lags, steps, before = list[Array](), min(record.t, LONGEST), np.zeros(network.m)
-    played = states_of(algorithm, network, len(pulls), gradient, sent)
-    for t, state in enumerate(islice(played, 1 + steps)):
+    lags, before = list[Array](), np.zeros(network.m)
+    rounds = rounds_to_play(network, first_used(noise, learns), record.t, LONGEST)
+    end = rounds[-1] + 1
+    late = next((t for t in rounds if t > 3 * end // 4), end)
+    for t, state in zip([*rounds, end], states_of(algorithm, network, len(pulls), gradient, sent, rounds), strict=True):
         moved, before = max(moved, abs(float(share @ (state.theta[:, 0] - before)))), state.theta[:, 0]
-        if t in (3 * steps // 4 + 1, steps):
+        if t in (late, end):
             lags.append(_squares(state.theta[:, 1 : 1 + n] - aim))
     noised = _squares(state.theta[:, 1 + n :]).reshape(draws, n).mean(axis=0)
     falling = 1 - float(pull @ lags[-1]) / max(float(pull @ lags[0]), 1e-300)
