@@ -18,6 +18,7 @@ help:
 
 demo: $(VENV)/.installed
 	$(BIN)/gossamer run mushrooms
+	@echo "Next, on your own records: $(BIN)/gossamer run --csv YOUR.csv --target COLUMN"
 
 test: lint types contract tests
 

@@ -32,6 +32,14 @@ def test_missing_values_are_refused_with_their_number_and_the_remedies(made):
     )
 
 
+def test_a_word_that_says_missing_is_named_and_has_no_middle(made):
+    with pytest.raises(GossamerError) as caught:
+        made(TEXT.replace("25,a", "25,none").replace("?", "30"), missing="mean-of-range")
+    said = caught.value.said(in_command)
+    assert "no value in column 'ward' (1 such in all, 'none' among them)" in said
+    assert "use --missing category, --categories if 'none' is a value, or leave" in said
+
+
 def test_the_middle_of_the_range(made):
     stream = made(missing="mean-of-range")
     assert stream.description["columns"] == ["age", "ward=a", "ward=b", "intercept"]

@@ -165,7 +165,7 @@ class Privacy:
         help="With --epsilon: Gaussian noise (ε at --delta) or Laplace (pure ε) [default: gaussian; laplace with "
         "--where messages].",
     )
-    delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}, less for 100,000 records and more].")
+    delta: float | None = setting(help=f"δ of --law gaussian [default: {DELTA:g}, less for more than 50,000 records].")
     where: Literal["messages", "source"] | None = setting(
         help="With --epsilon: noise on the gradient over a learner's records, or on messages, as in the paper "
         "[default: source; messages with --draw random]."

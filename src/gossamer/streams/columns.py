@@ -132,10 +132,17 @@ class Columns:
         absent = self.missing(name, known)
         if absent is None:
             return
-        what = f"no value in column {name!r} ({absent.sum()} such in all)"
+        column = self.column(name)
+        said = [] if isinstance(column, Numbers) else [one for one in column.names if one and is_missing(one)]
+        among = f", {said[0]!r} among them" if said and said[0] not in known else ""
+        what = f"no value in column {name!r} ({absent.sum()} such in all{among})"
+        middle: tuple[Part, ...] = (
+            (Argument("missing", "mean-of-range"), " or ") if isinstance(column, Numbers) else ()
+        )  # a word has no middle
+        meant: tuple[Part, ...] = (", ", Argument("categories"), f" if {said[0]!r} is a value") if among else ()
         remedy: tuple[Part, ...] = (
-            "fill or remove these records, use ", Argument("missing", "mean-of-range"), " or ",
-            Argument("missing", "category"), ", or leave the column out with ", Argument("drop", [name]),
+            "fill or remove these records, use ", *middle, Argument("missing", "category"), *meant,
+            ", or leave the column out with ", Argument("drop", [name]),
         )  # fmt: skip
         if target:
             remedy = (
