@@ -84,7 +84,7 @@ def quantity(clip):
     ],
 )
 def test_standardised_records_pass_and_the_sceptic_comes_near(name, model, band, least):
-    found = list(findings(replace(standardised_case(name, model, band=band), rounds=9)))
+    found = list(findings(standardised_case(name, model, band=band)))
     assert [f for f in found if not f.holds] == []
     assert least <= power(found) <= 1
 

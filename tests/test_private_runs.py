@@ -372,7 +372,7 @@ def test_a_private_folder_whose_record_was_replaced_meanwhile_is_not_gone_on_wit
 
     def overtaken(spec):
         parts = whole(spec)
-        command._run(parts, before, None).save(tmp_path / "p" / "record")
+        command._run(parts, before, None, (), None).save(tmp_path / "p" / "record")
         return parts
 
     monkeypatch.setattr(command, "build", overtaken)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
@@ -129,7 +128,9 @@ def sentence_of(error: Exception) -> str | None:
     if hasattr(error, "format_message"):  # an option or a command that there is not
         says = _option_refused(error) or _no_such_option(error)
         says = says or error.format_message().replace("Value error, ", "").rstrip(".")
-        says = re.sub(r"\. Did you mean (.*)\?$", lambda near: f"; perhaps {near[1]} is meant".replace("'", ""), says)
+        wrong, _, meant = says.partition(". Did you mean ")
+        meant = meant.strip("'?")
+        says = f"{wrong}; perhaps {meant} is meant" if meant else says
         return f"{says}; see {_called()} --help."
     return None
 
@@ -143,7 +144,7 @@ def _option_refused(error: Exception) -> str:
         return ""
     typed = as_typed(option.opts, sys.argv)
     if not typed.startswith("-"):  # an argument: what was typed is quoted by the error alone
-        typed = next(iter(re.findall(r"'(.*?)'", error.message)), typed)  # type: ignore[attr-defined]
+        typed = [*error.message.split("'"), typed, typed][1]  # type: ignore[attr-defined]
     perhaps = near(typed.rpartition(" ")[2], get_args(kind)) if get_origin(kind) is Literal else ""
     return "; ".join([f"{typed}: {wanted}", *([perhaps] if perhaps else [])])
 
