@@ -13,7 +13,17 @@ import gossamer as gs
 from gossamer.attacks.kinds import KINDS, where_of
 from gossamer.attacks.layout import mushroom_layout, schema_layout
 from gossamer.attacks.logistic import Attacked, attack_one, attack_plain
-from gossamer.attacks.membership import Told, allowed_alarms, certified_epsilon, find_worst, roc, tell_apart
+from gossamer.attacks.membership import (
+    MOST_RUNS,
+    Told,
+    allowed_alarms,
+    certified_epsilon,
+    find_worst,
+    reach_of,
+    roc,
+    runs_to_refute,
+    tell_apart,
+)
 from gossamer.attacks.reading import Found, read_first, read_record
 from gossamer.attacks.suspects import most_guessed, suspect
 from gossamer.attacks.wire import Scene, listen, read_gradients
@@ -226,12 +236,12 @@ def test_the_best_test_stays_within_the_claim_and_finds_noise_that_is_too_small(
     worst = find_worst(kind, law, 1.0)
     honest = tell_apart(kind, law, 1.0, runs, worst=worst)
     assert honest.epsilon == pytest.approx(1.0, rel=0.02)
-    assert honest.holds
+    assert not honest.refuted
     false_alarms, true_alarms = roc(honest.present, honest.absent)
     slack = 2 * math.sqrt(math.log(2e6) / (2 * runs))  # both curves, by Dvoretzky, Kiefer and Wolfowitz, but for 1e-6
     assert (true_alarms <= allowed_alarms(false_alarms, honest.epsilon, honest.delta) + slack).all()
     planted = tell_apart(kind, law, 1.0, runs, times=0.1, worst=worst)
-    assert not planted.holds
+    assert planted.refuted
     assert planted.certified() > 1.5
 
 
@@ -342,5 +352,30 @@ def test_a_page_says_what_was_refuted():
     present, absent = responses(rng, 3.0, 3000)
     fair, false = (Told("latest", epsilon, 0.0, present, absent) for epsilon in (3.1, 1.0))
     page = tell_membership([fair, false], "laplace", 3000, planted=False)
-    assert [row[-1] for row in page.rows[1:]] == ["holds", "REFUTED"]
+    assert [row[-1] for row in page.rows[1:]] == ["not refuted", "REFUTED"]
     assert page.findings[0] == "1 of 2 claims are refuted."
+
+
+def test_a_claim_that_no_noise_at_all_would_refute_is_not_said_to_stand():
+    """All of n runs are told apart: p⁻ is (α/2)^(1/n) and q⁺ is 1 − (α/2)^(1/n), at α = 1e-6."""
+    low = 5e-7 ** (1 / 10_000)
+    assert reach_of(20_000, 0.0) == pytest.approx(math.log(low / (1 - low)), rel=1e-9)
+    apart = np.ones(20_000), np.zeros(20_000)
+    beyond, within = (Told("latest", epsilon, 1e-5, *apart) for epsilon in (8.0, 6.5))
+    page = tell_membership([beyond, within], "gaussian", 20_000, planted=False)
+    assert [row[-1] for row in page.rows[1:]] == [
+        "cannot be refuted with so many runs: give --runs 87000",
+        "REFUTED",
+    ]
+    assert [(one["reach"], one["refutable"]) for one in page.numbers["told"]] == [
+        (pytest.approx(6.53, abs=0.01), False),
+        (pytest.approx(6.53, abs=0.01), True),
+    ]
+    assert "1 of 2 claims cannot be refuted with 20,000 runs" in page.findings[1]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (4.0, 1e-5), (8.0, 1e-5), (10.0, 0.0)])
+def test_so_many_runs_are_enough_and_not_many_more(epsilon, delta):
+    enough = runs_to_refute(epsilon, delta)
+    assert reach_of(enough, delta) > epsilon >= reach_of(int(enough * 0.9) - 4, delta)
+    assert runs_to_refute(reach_of(MOST_RUNS, delta), delta) is None

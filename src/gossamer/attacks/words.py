@@ -11,7 +11,17 @@ import numpy as np
 from gossamer.attacks import pictures
 from gossamer.attacks.kinds import KINDS
 from gossamer.attacks.logistic import Attacked, Outcome, Plain
-from gossamer.attacks.membership import LEARNERS, PLANTED, ROUNDS, TOLD, Told, allowed_alarms
+from gossamer.attacks.membership import (
+    LEARNERS,
+    MOST_RUNS,
+    PLANTED,
+    ROUNDS,
+    TOLD,
+    Told,
+    allowed_alarms,
+    reach_of,
+    runs_to_refute,
+)
 from gossamer.experiments.pages import Page
 
 if TYPE_CHECKING:
@@ -188,25 +198,50 @@ def tell_membership(told: Sequence[Told], law: str, runs: int, planted: bool) ->
         "Each run gets its likelihood ratio. *Certified*: an ε below which no claim is true, with 95 % confidence "
         "(Clopper–Pearson, on runs that did not choose the threshold). *True alarms*: runs with the record that are "
         "found where 1 in 100 without it are taken for one, against what ε allows. *Refuted*: where chance would do "
-        "that once in a million times; a curve that lies on the limit is above it here and there by chance."
+        "that once in a million times; a curve that lies on the limit is above it here and there by chance. *Reach*: "
+        "the most that so many runs certify at that confidence, if none is taken for the other. A claim of that ε or "
+        "more cannot be refuted by them."
     )
-    head = ["noise", "claimed ε", "δ", "certified ε ≥", "true alarms at 0.01", "ε allows", "area", "verdict"]
+    head = ["noise", "claimed ε", "δ", "certified ε ≥", "reach", "true alarms at 0.01", "ε allows", "area", "verdict"]
     rows = [head]
     for one in told:
         most = float(allowed_alarms(np.array([0.01]), one.epsilon, one.delta)[0])
         row = [TOLD[one.kind], f"{one.epsilon:.3g}", f"{one.delta:g}", f"{one.certified():.2f}"]
-        row += [f"{one.true_alarms(0.01):.3f}", f"{most:.3f}", f"{one.area:.3f}"]
-        rows.append([*row, "holds" if one.holds else "REFUTED"])
-    refuted = [one for one in told if not one.holds]
-    found = [f"{len(refuted)} of {len(told)} claims are refuted."]
+        row += [f"{one.reach:.2f}", f"{one.true_alarms(0.01):.3f}", f"{most:.3f}", f"{one.area:.3f}"]
+        rows.append([*row, _verdict(one)])
+    refuted = [one for one in told if one.refuted]
+    found = [f"{len(refuted)} of {len(told)} claims are refuted.", *_said_reach(told, runs)]
     nearest = max(told, key=lambda one: one.certified() / one.epsilon)
     share = nearest.certified() / nearest.epsilon
     found.append(f"Nearest to its claim: {TOLD[nearest.kind]}, ε ≥ {nearest.certified():.2f}, {share:.0%} of it.")
     numbers = {"law": law, "runs": runs, "planted": planted, "rounds": ROUNDS, "learners": LEARNERS}
     cells = [
         {"kind": one.kind, "epsilon": one.epsilon, "delta": one.delta, "certified": one.certified()}
-        | {"true_alarms": one.true_alarms(0.01), "area": one.area, "holds": one.holds}
+        | {"reach": one.reach, "true_alarms": one.true_alarms(0.01), "area": one.area, "refuted": one.refuted}
+        | {"refutable": one.reach > one.epsilon}
         for one in told
     ]
     figures = {"roc.png": ("True against false alarms, and what ε allows", pictures.draw_roc(told))}
     return Page("Was this record there?", about, rows, found, {**numbers, "told": cells}, figures)
+
+
+def _verdict(one: Told) -> str:
+    if one.refuted:
+        return "REFUTED"
+    if one.reach > one.epsilon:
+        return "not refuted"
+    enough = runs_to_refute(one.epsilon, one.delta)
+    return "cannot be refuted with so many runs: " + (
+        f"give --runs {enough}" if enough else f"nor with {MOST_RUNS}, the most"
+    )
+
+
+def _said_reach(told: Sequence[Told], runs: int) -> list[str]:
+    beyond = [one for one in told if one.reach <= one.epsilon]
+    if not beyond:
+        return []
+    return [
+        f"{len(beyond)} of {len(told)} claims cannot be refuted with {runs:,} runs, not even if no noise were drawn: "
+        f"these certify ε ≥ {beyond[0].reach:.2f} at most. That they stand says nothing. "
+        f"({MOST_RUNS:,} runs, the most that are run, certify ε ≥ {reach_of(MOST_RUNS, beyond[0].delta):.2f}.)"
+    ]

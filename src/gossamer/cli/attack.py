@@ -13,7 +13,7 @@ from rich.table import Table
 
 from gossamer.attacks.layout import mushroom_layout, schema_layout
 from gossamer.attacks.logistic import Attacked, attack_noised, attack_plain
-from gossamer.attacks.membership import PLANTED, tell_all_apart
+from gossamer.attacks.membership import MOST_RUNS, PLANTED, tell_all_apart
 from gossamer.attacks.words import tell_images, tell_logistic, tell_membership
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
@@ -132,7 +132,7 @@ def image(
 def membership(
     epsilon: str = typer.Option("1,4", help="Claimed ε of one record, for each kind of noise: one or several."),
     law: Literal["laplace", "gaussian"] = typer.Option("gaussian", help="Laplace noise (pure ε) or Gaussian."),
-    runs: int = typer.Option(20_000, min=100, max=10**6, help="Runs in each of the two worlds."),
+    runs: int = typer.Option(20_000, min=100, max=MOST_RUNS, help="Runs in each of the two worlds."),
     self_test: bool = typer.Option(
         False, "--self-test", help=f"Draw {PLANTED:g} times less noise than is claimed, and see whether that is found."
     ),
@@ -153,7 +153,7 @@ def membership(
     with counted("attack", kept=False) as progress:
         told = tell_all_apart(law, _budgets(epsilon), runs, progress, 1 / PLANTED if self_test else 1.0)
     _show(tell_membership(told, law, runs, self_test), out, json)
-    if any(one.holds == self_test for one in told):
+    if any(one.refuted != self_test for one in told):
         raise typer.Exit(1)
 
 
