@@ -10,14 +10,25 @@ import pytest
 import scipy
 
 import gossamer as gs
+from gossamer.attacks import pictures
 from gossamer.attacks.kinds import KINDS, where_of
 from gossamer.attacks.layout import mushroom_layout, schema_layout
-from gossamer.attacks.logistic import Attacked, attack_one, attack_plain
-from gossamer.attacks.membership import Told, allowed_alarms, certified_epsilon, find_worst, roc, tell_apart
+from gossamer.attacks.logistic import Attacked, Outcome, Plain, attack_one, attack_plain, least_chance
+from gossamer.attacks.membership import (
+    MOST_RUNS,
+    Told,
+    allowed_alarms,
+    certified_epsilon,
+    find_worst,
+    reach_of,
+    roc,
+    runs_to_refute,
+    tell_apart,
+)
 from gossamer.attacks.reading import Found, read_first, read_record
 from gossamer.attacks.suspects import most_guessed, suspect
 from gossamer.attacks.wire import Scene, listen, read_gradients
-from gossamer.attacks.words import tell_membership
+from gossamer.attacks.words import tell_images, tell_logistic, tell_membership
 from gossamer.records import dense_rows
 from gossamer.streams import OnePass
 
@@ -226,12 +237,12 @@ def test_the_best_test_stays_within_the_claim_and_finds_noise_that_is_too_small(
     worst = find_worst(kind, law, 1.0)
     honest = tell_apart(kind, law, 1.0, runs, worst=worst)
     assert honest.epsilon == pytest.approx(1.0, rel=0.02)
-    assert honest.holds
+    assert not honest.refuted
     false_alarms, true_alarms = roc(honest.present, honest.absent)
     slack = 2 * math.sqrt(math.log(2e6) / (2 * runs))  # both curves, by Dvoretzky, Kiefer and Wolfowitz, but for 1e-6
     assert (true_alarms <= allowed_alarms(false_alarms, honest.epsilon, honest.delta) + slack).all()
     planted = tell_apart(kind, law, 1.0, runs, times=0.1, worst=worst)
-    assert not planted.holds
+    assert planted.refuted
     assert planted.certified() > 1.5
 
 
@@ -310,6 +321,24 @@ def test_the_command_writes_a_page_with_pictures(gossamer, tmp_path):
     page = (folder / "README.md").read_text()
     assert "gossamer attack logistic --rounds 6" in page
     assert "18 of 18 records were read exactly" in page
+    assert "Unseen" in (folder / "report.html").read_text()
+
+
+def test_a_record_of_somebodys_own_is_kept_from_others(gossamer, own_csv, tmp_path):
+    words = ("attack", "logistic", "--csv", own_csv, "--target", "ill", "--learners", 3, "--rounds", 4)
+    code, out, err = gossamer(*words)
+    assert code == 0, err
+    assert (tmp_path / "gossamer-attack").stat().st_mode & 0o777 == 0o700
+    said = " ".join(out.split())
+    assert "has a real record of own.csv in it" in said
+    assert "Unseen: the commonest value among the suspects" in said
+    assert "chmod" not in said
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    code, out, err = gossamer(*words, "--out", "open")
+    assert code == 0, err
+    assert "others on this machine can open it: chmod 700 open" in " ".join(out.split())
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o755
 
 
 def test_undeclared_records_are_read_and_no_noise_is_tried(gossamer, own_csv):
@@ -342,5 +371,104 @@ def test_a_page_says_what_was_refuted():
     present, absent = responses(rng, 3.0, 3000)
     fair, false = (Told("latest", epsilon, 0.0, present, absent) for epsilon in (3.1, 1.0))
     page = tell_membership([fair, false], "laplace", 3000, planted=False)
-    assert [row[-1] for row in page.rows[1:]] == ["holds", "REFUTED"]
+    assert [row[-1] for row in page.rows[1:]] == ["not refuted", "REFUTED"]
     assert page.findings[0] == "1 of 2 claims are refuted."
+
+
+def test_a_claim_that_no_noise_at_all_would_refute_is_not_said_to_stand():
+    """All of n runs are told apart: p⁻ is (α/2)^(1/n) and q⁺ is 1 − (α/2)^(1/n), at α = 1e-6."""
+    low = 5e-7 ** (1 / 10_000)
+    assert reach_of(20_000, 0.0) == pytest.approx(math.log(low / (1 - low)), rel=1e-9)
+    apart = np.ones(20_000), np.zeros(20_000)
+    beyond, within = (Told("latest", epsilon, 1e-5, *apart) for epsilon in (8.0, 6.5))
+    page = tell_membership([beyond, within], "gaussian", 20_000, planted=False)
+    assert [row[-1] for row in page.rows[1:]] == [
+        "cannot be refuted with so many runs: give --runs 87000",
+        "REFUTED",
+    ]
+    assert [(one["reach"], one["refutable"]) for one in page.numbers["told"]] == [
+        (pytest.approx(6.53, abs=0.01), False),
+        (pytest.approx(6.53, abs=0.01), True),
+    ]
+    assert "1 of 2 claims cannot be refuted with 20,000 runs" in page.findings[1]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (4.0, 1e-5), (8.0, 1e-5), (10.0, 0.0)])
+def test_so_many_runs_are_enough_and_not_many_more(epsilon, delta):
+    enough = runs_to_refute(epsilon, delta)
+    assert reach_of(enough, delta) > epsilon >= reach_of(int(enough * 0.9) - 4, delta)
+    assert runs_to_refute(reach_of(MOST_RUNS, delta), delta) is None
+
+
+# -- words look at what was found --------------------------------------------------------------------------------------
+
+
+def outcome(kind="latest", epsilon=1.0, named=0.01, hits=0, allowed=0.1):
+    return Outcome(kind, epsilon, allowed, named, hits, 0.5, 0.5, 0.5, {}, {"class": "edible"})
+
+
+PLAIN = Plain(36, 27, math.inf, {"class": "edible"}, {"class": "edible"}, 0.875, {})
+
+
+def findings(*outcomes, plain=PLAIN):
+    return " ".join(tell_logistic(mushrooms(runs=10), plain, outcomes, "mushrooms").findings)
+
+
+def test_a_bound_on_a_chance_is_that_of_the_binomial():
+    """P(at least `hits` of `trials`) is one in a million at the bound, summed up term by term."""
+    for hits, trials in ((1, 3), (12, 30), (30, 30)):
+        p = least_chance(hits, trials)
+        tail = sum(math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(hits, trials + 1))
+        assert tail == pytest.approx(1e-6, rel=1e-6)
+    assert least_chance(0, 30) == 0.0
+
+
+def test_a_claim_falls_by_more_than_luck_alone():
+    assert "Nowhere is it above" in findings(outcome())
+    lucky = findings(outcome(named=0.15, hits=6), outcome("history"))  # of 30: 6 or more come in 7 of 100 cases
+    assert "In 1 of 2 rows it is above what ε allows" in lucky
+    assert "claim is false" not in lucky
+    false = findings(outcome(named=0.6, hits=18))
+    assert "ABOVE what ε allows: at the source, latest gradient at ε = 1 (18 of 30 named" in false
+    assert "A claim of ε = 10 or more cannot be refuted by 30 records" in findings(
+        outcome(), outcome(epsilon=10.0, allowed=0.99), outcome(epsilon=50.0, allowed=1.0)
+    )
+
+
+def test_what_noise_on_messages_costs_is_said_beside_it():
+    assert "tells least, and it learns least" in findings(outcome("messages"), outcome(named=0.02))
+    assert "Noise on messages learns least" in findings(outcome("messages", named=0.02), outcome())
+    assert "learns least" not in findings(outcome())
+
+
+def test_the_row_without_noise_has_what_was_read():
+    whole = attack_plain(mushrooms())
+    assert (whole.columns, whole.number_errors) == (1.0, {})
+    page = tell_logistic(mushrooms(), PLAIN._replace(number_errors={"age": 3.25}), [], "visits")
+    assert page.rows[1] == ["none: 27 of 36 read", "∞", "0.88", "0.88", "–", "0.750", "1", "3.2 / 3.2 / –"]
+
+
+def test_words_of_images_look_at_the_images():
+    pytest.importorskip("torch", reason="needs the extra `nn`")
+    from gossamer.attacks.images import Album, Picture, Pictured
+
+    def picture(kind, epsilon, decibels, learner=0):
+        return Picture(kind, epsilon, learner, np.zeros((1, 16, 16)), 10 ** (-decibels / 10), 0, 0.1)
+
+    def said(*noised):
+        plain = [picture(None, math.inf, 30), picture(None, math.inf, 12, 1)]
+        album = Album([np.zeros((1, 16, 16))] * 2, [0, 0], plain + list(noised), [0.1, 0.1], 8, 1e-5)
+        return " ".join(tell_images(Pictured(strokes(2, 8), (1, 16, 16), RING), album, "strokes").findings)
+
+    assert "Without noise 1 of 2 images are found again, at 20 dB or more; the worst is at 12.0 dB." in said()
+    ladder = [picture("latest", 1.0, 5), picture("latest", 10.0, 5), picture("latest", 100.0, 15)]
+    assert "At ε = 10 and below, under every kind of noise" in said(*ladder)
+    assert "and below" not in said(picture("latest", 1.0, 15), picture("latest", 10.0, 5))
+
+
+def test_the_legend_is_not_on_the_picture():
+    figure = pictures.draw_named([outcome(epsilon=epsilon) for epsilon in (1.0, 100.0)], 100, 0.0)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    (axes,) = figure.axes
+    assert legend.get_window_extent().y1 < axes.get_window_extent().y0

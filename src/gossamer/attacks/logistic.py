@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from gossamer.attacks.kinds import KINDS, Kind, where_of
 from gossamer.attacks.layout import Layout
 from gossamer.attacks.reading import Found, read_first, read_records, sum_of_gradients
 from gossamer.attacks.suspects import most_guessed, suspect
 from gossamer.attacks.wire import Heard, Scene, listen, read_gradients, received
+from gossamer.checks import ALARM
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models import Clip, Gradient, LogisticRegression
 from gossamer.networks import Network
@@ -96,6 +98,8 @@ class Plain(NamedTuple):
     largest_error: float  # ‖â − a‖/‖a‖
     true: dict[str, str]  # learner 0's first record, in words
     read: dict[str, str]
+    columns: float  # the share of columns with categories that was read right, of all records
+    number_errors: dict[str, float]  # by column, in its own units: the root of the mean square over all records
 
 
 class Outcome(NamedTuple):
@@ -112,21 +116,35 @@ class Outcome(NamedTuple):
     number_errors: dict[str, tuple[float, float, float]]  # by column: read, best guess from messages, guess without
     first: dict[str, str]  # learner 0's first record as it was read, in words
 
+    def surely_above(self, trials: int) -> bool:
+        """Whether more were named than ε allows, by more than chance does once in a million times."""
+        return least_chance(self.hits, trials) > self.allowed
+
+
+def least_chance(hits: int, trials: int) -> float:
+    """What a chance with so many hits is at least, but for one in a million cases (Clopper & Pearson)."""
+    return float(scipy.special.betaincinv(hits, trials - hits + 1, ALARM)) if hits else 0.0
+
 
 def attack_plain(attacked: Attacked, gradient: Gradient = "history") -> Plain:
     """Read every record of every learner off a run without noise."""
     scene = attacked.scene(0, None, gradient)
-    heard, errors, said = listen(scene), list[float](), list[dict[str, str]]()
+    heard, errors = listen(scene), list[float]()
+    right, off, numbers = list[float](), list[list[float]](), attacked.layout.numeric
     for i in range(attacked.network.m):
         X, labels = _records(scene, i)
         found = read_records(scene, heard, i, attacked.layout)
         for one, x, label in zip(found, X, labels, strict=True):
             wrong = one.label != label
             errors.append(np.inf if wrong else float(np.linalg.norm(one.x - x) / np.linalg.norm(x)))
+            right.append(_right(attacked.layout, x, one.x))
+            off.append([each.number(one.x) - each.number(x) for each in numbers])
         if i == 0:
-            said = [attacked.layout.said(X[0], labels[0]), attacked.layout.said(*found[0])]
+            true, read = attacked.layout.said(X[0], labels[0]), attacked.layout.said(*found[0])
     exact = sum(error < 1e-6 for error in errors)
-    return Plain(len(errors), exact, max(errors), *said)
+    root = np.sqrt(np.mean(np.square(off), axis=0))
+    number_errors = {each.name: float(root[k]) for k, each in enumerate(numbers)}
+    return Plain(len(errors), exact, max(errors), true, read, float(np.mean(right)), number_errors)
 
 
 def attack_noised(attacked: Attacked, epsilons: Sequence[float], progress: Callable[[int, int], None]) -> list[Outcome]:

@@ -11,6 +11,9 @@ Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015):
 above TPR⁻ and below FPR⁺ with a confidence of 95 % (Clopper & Pearson, Biometrika 1934; 97.5 % each), so that
 ε ≥ log((TPR⁻ − δ)/FPR⁺) of any (ε, δ) that holds. This is the estimate of Jagielski, Ullman & Oprea ("Auditing
 Differentially Private Machine Learning", NeurIPS 2020).
+
+**What can be refuted.** So many runs certify some ε at most, even where no noise is drawn and no alarm is false. A
+claim of that ε or more stands whatever is done: that it is not refuted says nothing of it.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ ROUNDS = 8
 LEARNERS = 5
 RELEASES = every(1, after=2)
 TRIES, CLIMBS = 4, 40  # of the sceptic: it starts near the worst
+MOST_RUNS = 10**6
 PLANTED = 10.0  # times less noise than is claimed, where the attack is to find it
 SECRETS = {"secrets": "the same with pair secrets, one colluding"}
 TOLD: dict[str, str] = {str(kind): words for kind, words in KINDS.items()} | SECRETS
@@ -66,9 +70,14 @@ class Told:
         return certified_epsilon(self.present, self.absent, self.delta, confidence)
 
     @property
-    def holds(self) -> bool:
-        """Whether the claim stands: it is refuted where chance would do that once in a million times."""
-        return self.certified(1 - ALARM) <= self.epsilon
+    def refuted(self) -> bool:
+        """Whether the claim falls: where chance would do that once in a million times."""
+        return self.certified(1 - ALARM) > self.epsilon
+
+    @property
+    def reach(self) -> float:
+        """A claim of this ε or more is not refuted by so many runs, whatever they say."""
+        return reach_of(min(len(self.present), len(self.absent)), self.delta)
 
     def true_alarms(self, false_alarms: float) -> float:
         """The share of runs with the record that are found, where so many without it are taken for one."""
@@ -183,7 +192,30 @@ def bound_of(test: Test, present: Array, absent: Array, delta: float, confidence
     """log((p⁻ − δ)/q⁺) of the event's probabilities, p where it is likelier: with the record, or without it."""
     likely, rare = (present, absent) if test.above else (absent, present)
     hits, alarms = (int(np.sum((scored >= test.threshold) == test.above)) for scored in (likely, rare))
+    return bound_of_counts(hits, len(likely), alarms, len(rare), delta, confidence)
+
+
+def bound_of_counts(hits: int, likely: int, alarms: int, rare: int, delta: float, confidence: float) -> float:
+    """The same of `hits` among so many runs where the event is likelier, and `alarms` among those where it is rarer."""
     side = (1 - confidence) / 2
-    low = float(scipy.special.betaincinv(hits, len(likely) - hits + 1, side)) if hits else 0.0
-    high = float(scipy.special.betaincinv(alarms + 1, len(rare) - alarms, 1 - side)) if alarms < len(rare) else 1.0
+    low = float(scipy.special.betaincinv(hits, likely - hits + 1, side)) if hits else 0.0
+    high = float(scipy.special.betaincinv(alarms + 1, rare - alarms, 1 - side)) if alarms < rare else 1.0
     return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def reach_of(runs: int, delta: float, confidence: float = 1 - ALARM) -> float:
+    """The most that so many runs in either world certify: all are told apart on the half that is looked at."""
+    looked = runs - runs // 2
+    return bound_of_counts(looked, looked, 0, looked, delta, confidence)
+
+
+def runs_to_refute(epsilon: float, delta: float) -> int | None:
+    """The fewest runs that can refute such a claim, up to two digits; None: more than are ever run."""
+    if reach_of(MOST_RUNS, delta) <= epsilon:
+        return None
+    low, high = 2, MOST_RUNS
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reach_of(middle, delta) > epsilon else (middle + 1, high)
+    unit = int(10 ** max(0, len(str(low)) - 2))
+    return -(-low // unit) * unit

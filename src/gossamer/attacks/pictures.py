@@ -73,7 +73,7 @@ def draw_named(outcomes: Sequence[Outcome], suspects: int, delta: float) -> Figu
     """How surely the record is named among suspects, against what ε allows and what chance gives."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
+    figure = Figure(figsize=(6.8, 4.9), dpi=150, layout="constrained")
     axes = figure.subplots()
     epsilons = np.geomspace(min(o.epsilon for o in outcomes) / 1.5, max(o.epsilon for o in outcomes) * 1.5, 200)
     allowed = [most_guessed(float(epsilon), delta, suspects) for epsilon in epsilons]
@@ -91,7 +91,7 @@ def draw_named(outcomes: Sequence[Outcome], suspects: int, delta: float) -> Figu
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     plain_axes(axes)
-    axes.legend(fontsize=8, frameon=False, loc="upper left")
+    figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=2)
     return figure
 
 

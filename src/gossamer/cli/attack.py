@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shlex
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +14,8 @@ from rich.table import Table
 
 from gossamer.attacks.layout import mushroom_layout, schema_layout
 from gossamer.attacks.logistic import Attacked, attack_noised, attack_plain
-from gossamer.attacks.membership import PLANTED, tell_all_apart
-from gossamer.attacks.words import tell_images, tell_logistic, tell_membership
+from gossamer.attacks.membership import MOST_RUNS, PLANTED, tell_all_apart
+from gossamer.attacks.words import explain_logistic, tell_images, tell_logistic, tell_membership
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_place, command_line
@@ -74,7 +75,13 @@ def logistic(
             why, outcomes = f"No noise was tried, because {said}", []
         else:
             outcomes = attack_noised(attacked, budgets, progress)
-    _show(tell_logistic(attacked, plain, outcomes, name, why), out, json)
+    own = spec.data.csv is not None
+    if own:
+        _make_private(out)
+    _show(tell_logistic(attacked, plain, outcomes, name, why, own), out, json, explain_logistic(suspects))
+    if own and out.stat().st_mode & 0o077:
+        others = f"{out} was there before, and others on this machine can open it: chmod 700 {shlex.quote(str(out))}"
+        console_beside(json).print(escape(others), highlight=False)
 
 
 def _attacked(spec: Spec, rounds: int, suspects: int, runs: int) -> tuple[Attacked, str]:
@@ -132,7 +139,7 @@ def image(
 def membership(
     epsilon: str = typer.Option("1,4", help="Claimed ε of one record, for each kind of noise: one or several."),
     law: Literal["laplace", "gaussian"] = typer.Option("gaussian", help="Laplace noise (pure ε) or Gaussian."),
-    runs: int = typer.Option(20_000, min=100, max=10**6, help="Runs in each of the two worlds."),
+    runs: int = typer.Option(20_000, min=100, max=MOST_RUNS, help="Runs in each of the two worlds."),
     self_test: bool = typer.Option(
         False, "--self-test", help=f"Draw {PLANTED:g} times less noise than is claimed, and see whether that is found."
     ),
@@ -153,7 +160,7 @@ def membership(
     with counted("attack", kept=False) as progress:
         told = tell_all_apart(law, _budgets(epsilon), runs, progress, 1 / PLANTED if self_test else 1.0)
     _show(tell_membership(told, law, runs, self_test), out, json)
-    if any(one.holds == self_test for one in told):
+    if any(one.refuted != self_test for one in told):
         raise typer.Exit(1)
 
 
@@ -167,7 +174,15 @@ def _budgets(given: str) -> list[float]:
     return list(dict.fromkeys(budgets))
 
 
-def _show(page: Page, out: Path, json: str | None) -> None:
+def _make_private(out: Path) -> None:
+    """A new folder that is its owner's alone; one that is there stays as open as somebody made it."""
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise GossamerError(f"{out} cannot be written ({error.strerror}): choose another place.") from None
+
+
+def _show(page: Page, out: Path, json: str | None, explained: str = "") -> None:
     with undisturbed():
         page.write(out, command_line())
     put_json(json, page.numbers)
@@ -177,6 +192,8 @@ def _show(page: Page, out: Path, json: str | None) -> None:
     for row in body:
         table.add_row(*map(escape, row))
     console.print(table)
+    if explained:
+        console.print(escape(explained.replace("*", "")), highlight=False)
     for sentence in page.findings:
         console.print(escape(sentence), highlight=False)
     console.print(f"Numbers, pictures and words: {escape(str(out))}", highlight=False)
