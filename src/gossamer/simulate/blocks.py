@@ -38,7 +38,8 @@ class Block(NamedTuple):
 class Blocks(Generic[State]):
     """Plays a round of all learners, block by block; `ridge` and `weights` as gossamer.rounds.Rounds has them.
 
-    `width` is how many numbers θ has.
+    `width` is how many numbers θ has. A state is good for one more round: then its arrays are written anew, because new
+    memory costs more than what is computed in it. Whoever keeps a state copies it.
     """
 
     def __init__(
@@ -53,6 +54,9 @@ class Blocks(Generic[State]):
     ) -> None:
         self._algorithm, self._memory, self._ridge = algorithm, memory, ridge
         self._weights = None if weights is None else weights[:, None]
+        self._gradient: Array = np.empty((rows.m, width))
+        self._last: State | None = None
+        self._spare: State | None = None
         links: dict[Matrix, Any] = {over: network.off_diagonal(over) for over in algorithm.mixes}
         at_once = max(1, NUMBERS_AT_ONCE // width)
         self._blocks = [
@@ -62,16 +66,19 @@ class Blocks(Generic[State]):
 
     def __call__(self, state: State, records: Batch, t: int) -> State:
         self._memory.observe(records)
-        gradient, sent = np.empty_like(state.theta), dict[str, Any]()
+        gradient, sent = self._gradient, dict[str, Any]()
         for block in self._blocks:
             self._send(state, gradient, sent, block, t)
-        fields = {name: np.empty_like(value) for name, value in state._asdict().items()}
+        self._last, self._spare = self._spare, self._last  # two states of our own, written by turns
+        if self._last is None:
+            self._last = type(state)(**{name: np.empty_like(value) for name, value in state._asdict().items()})
+        fields = self._last._asdict()
         for some, rows, links in self._blocks:
             got = {channel: links[over] @ value for channel, (over, value) in sent.items()}
             stepped = self._algorithm.step(_part(state, some), got, gradient[some], rows, t)
             for name, value in stepped._asdict().items():
                 fields[name][some] = value
-        return type(state)(**fields)
+        return self._last
 
     def _send(self, state: State, gradient: Array, sent: dict[str, Any], block: Block, t: int) -> None:
         """The block's gradient into its place, and what it sends: a part of the state goes as it lies there."""

@@ -201,6 +201,7 @@ def simulate(
         last = [] if history[-1].t[0] == t else [row(t, learners)]
         joined = np.concatenate(history + last).view(np.recarray)
         kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
+        kept = kept if blocks is None else {name: np.array(value) for name, value in kept.items()}  # written anew soon
         # Past gradients, which correlated noise goes on from, are not noised: no record has them.
         sent = {name: value for name, value in boundary.kept(t).items() if not name.startswith(UNNOISED)}
         kept |= {name: model.to_record(value) for name, value in sent.items()}
