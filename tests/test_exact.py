@@ -12,7 +12,7 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer import GossamerError
-from gossamer.privacy import compiled, exact, exact_gaussian, exact_laplace
+from gossamer.privacy import exact, exact_gaussian, exact_laplace, words
 from gossamer.setting import setting_of
 
 N = 200_000
@@ -23,25 +23,6 @@ def integers(draw, count, scale=1.0):
     steps = noisy / (scale * 2.0**-40)
     assert (steps == np.rint(steps)).all(), "on the grid, exactly"
     return steps.astype(np.int64)
-
-
-def test_chi_square_against_the_exact_law_on_a_small_grid():
-    """The same code with a grid of scale/4 instead of scale/2^40: coarse enough to count every value."""
-    namespace = {**compiled.__dict__, "BITS": 2, "RESERVE": 64}
-    namespace["exponential"] = rebuilt(compiled.exponential.py_func, namespace)
-    words = np.random.default_rng(5).integers(0, 2**64, size=150_000, dtype=np.uint64)
-    out = np.zeros((1, 20_000))
-    _, done = rebuilt(compiled.laplace.py_func, namespace)(words, 0, out.copy(), np.ones(1), out, 0)
-    assert done == 20_000
-    values = np.arange(-15, 16)
-    law = np.exp(-np.abs(values) / 4) * np.tanh(1 / 8)  # P(k) = (1−q)/(1+q) q^|k|, q = e^(−1/4)
-    observed = np.array([(out == v).sum() for v in values])
-    rest = done - observed.sum()
-    assert stats.chisquare([*observed, rest], done * np.array([*law, 1 - law.sum()])).pvalue > 1e-4
-
-
-def rebuilt(function, namespace):
-    return type(function)(function.__code__, namespace)
 
 
 def not_by_chance(test):
@@ -175,24 +156,30 @@ def test_what_is_too_large_for_the_grid_is_clamped_at_the_boundary_not_refused()
 
 
 def test_every_word_of_the_stream_is_used_once_and_in_order(monkeypatch):
-    """However many words a draw takes, over refills: what kernels see is the cipher's stream, without gap or repeat."""
+    """However many are taken at a time, over refills: the words are the cipher's, without gap or repeat."""
     import cryptography.hazmat.primitives.ciphers as ciphers
 
     key, nonce = bytes(range(32)), bytes(16)
-    given = iter([key, nonce])
-    stream = exact.Keystream()
-    monkeypatch.setattr(exact.os, "urandom", lambda size: next(given))
+    asked = iter([key, nonce])
+    stream = words.Keystream()
+    monkeypatch.setattr(words.os, "urandom", lambda size: next(asked))
     rng, seen = np.random.default_rng(0), []
-
-    def spy(words, at, values, grid, out, done):
-        take = int(rng.integers(1, min(len(words) - at, 40_000) + 1))
-        take = min(take, len(words) - exact.RESERVE // 2 - at) if len(words) - at > exact.RESERVE else take
-        seen.append(words[at : at + max(take, 1)].copy())
-        return at + max(take, 1), done + 1
-
-    stream.add(spy, np.zeros((1, 60)), np.ones(1))
+    for _ in range(60):
+        with stream.words() as ahead:
+            ahead.have(3, wanted=int(rng.integers(3, 2 * words.BUFFER)))
+            take = int(rng.integers(1, len(ahead.ahead) - ahead.used + 1))
+            seen.append(ahead.ahead[ahead.used : ahead.used + take].copy())
+            ahead.used += take
     found = np.concatenate(seen)
     cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(nonce)).encryptor()
-    whole = np.frombuffer(cipher.update(bytes(8 * len(found))), dtype=np.uint64)
-    assert len(found) > 3 * exact.BUFFER
+    whole = np.frombuffer(cipher.update(bytes(8 * len(found))), dtype="<u8")
+    assert len(found) > 3 * words.BUFFER
     np.testing.assert_array_equal(found, whole)
+
+
+def test_rows_longer_and_shorter_than_what_is_drawn_at_a_time_keep_their_scales(monkeypatch):
+    """Values far apart, noise far below them: every value comes out on its own place."""
+    monkeypatch.setattr(exact, "AT_ONCE", 7)
+    values = 100.0 * np.arange(60).reshape(12, 5)
+    out = exact_gaussian(values, np.full((12, 1), 2.0))
+    assert np.abs(out - values).max() < 40

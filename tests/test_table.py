@@ -15,16 +15,29 @@ from scipy import stats
 
 from gossamer import GossamerError
 from gossamer.privacy import compiled, table, words
-from gossamer.privacy.table import CELLS, COLUMN, MARGIN, NOTHING, TAIL, Stream, own_gaussian, propose, table_of
+from gossamer.privacy.table import (
+    CELLS,
+    COLUMN,
+    MARGIN,
+    NOTHING,
+    TAIL,
+    Stream,
+    own_gaussian,
+    own_noise,
+    propose,
+    table_of,
+)
 
 KEY, NONCE = bytes(range(32)), bytes(range(12))
 SCALES = [32, 63, 64, 100, 2**40, 3 * 2**41 + 8, 2**49, 2**50 - 1]
+TABLES = [*((scale, 2) for scale in SCALES), (32, 1), (64, 1), (2**40, 1)]  # and 1 for Laplace noise, 2 for Gaussian
 
 
-def f(k: int, scale: int) -> Fraction:
-    """exp(−k²/2S²), from its equation, with 120 digits."""
-    digits = Context(prec=120)
-    return Fraction(digits.exp(digits.divide(Decimal(-k * k), Decimal(2 * scale * scale))))
+def f(k: int, made: table.Table) -> Fraction:
+    """exp(−k²/2S²), or exp(−|k|/S), from the equation, with 120 digits."""
+    digits, S = Context(prec=120), made.scale
+    above, below = (k * k, 2 * S * S) if made.power == 2 else (abs(k), S)
+    return Fraction(digits.exp(digits.divide(Decimal(-above), Decimal(below))))
 
 
 def cipher_words(count: int, key: bytes = KEY) -> np.ndarray:
@@ -42,10 +55,9 @@ def given(*first: int) -> words.Words:
 def run_kernel(made: table.Table, drawn, count=1, margin=MARGIN, wrong=1.0):
     """(values, next word, whether one is left open) of the compiled code; `wrong` is what exp() is wrong by."""
     out = np.zeros(count, dtype=np.int64)
-    scale, width, columns, low, span, height, _ = made
-    at, done, is_open = compiled.table_gaussian(
-        np.array(drawn, dtype=np.uint64), 0, out, 0, 1, float(scale), width, columns, low, span, height * wrong, margin
-    )
+    scale, power, width, columns, low, span, height, _ = made
+    about = float(scale), power, width, columns, low, span, height * wrong, margin
+    at, done, is_open = compiled.table_noise(np.array(drawn, dtype=np.uint64), 0, out, 0, 1, *about)
     return out[:done].tolist(), at, is_open
 
 
@@ -81,19 +93,19 @@ def check_table(made: table.Table) -> None:
     assert sum(got) == 2**42
     assert 0 <= got[NOTHING] < 2**20, "hardly ever nothing"
     for j in range(CELLS):
-        assert 0 <= low[j] <= A * f((j + 1) * W - 1, S)
-        assert A * f(j * W, S) <= low[j] + span[j]
+        assert 0 <= low[j] <= A * f((j + 1) * W - 1, made)
+        assert A * f(j * W, made) <= low[j] + span[j]
         assert span[j] > 0
     K, V = CELLS * W, made.reach
     assert V <= S < 2 * V
-    assert made.tail >= 2 * (V // W) * A * f(K, S)
+    assert made.tail >= 2 * (V // W) * A * f(K, made)
     for g in range(20):
-        assert 2**g * f(K + g * V, S) <= f(K, S)
+        assert 2**g * f(K + g * V, made) <= f(K, made)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_table_meets_every_condition_of_exactness(scale):
-    check_table(table_of(scale))
+@pytest.mark.parametrize(("scale", "power"), TABLES)
+def test_a_table_meets_every_condition_of_exactness(scale, power):
+    check_table(table_of(scale, power))
 
 
 @pytest.mark.parametrize("field", ["columns", "low", "span", "tail", "height"])
@@ -117,7 +129,7 @@ def law_by_tree(made: table.Table, largest: int) -> dict[int, Fraction]:
     chance = [Fraction(units, 2**42) for units in parts_by_columns(made)]
     law: dict[int, Fraction] = {}
     for k in range(largest + 1):
-        j, curve = k >> made.width, made.height * f(k, made.scale)
+        j, curve = k >> made.width, made.height * f(k, made)
         if j < CELLS:
             low, span = int(made.low[j]), int(made.span[j])
             kept = (curve - low) / span
@@ -131,16 +143,16 @@ def law_by_tree(made: table.Table, largest: int) -> dict[int, Fraction]:
     return law
 
 
-@pytest.mark.parametrize("scale", [32, 63, 100])
-def test_the_tree_of_decisions_has_the_law_exactly(scale):
-    made = table_of(scale)
+@pytest.mark.parametrize(("scale", "power"), [(32, 2), (63, 2), (100, 2), (32, 1), (64, 1)])
+def test_the_tree_of_decisions_has_the_law_exactly(scale, power):
+    made = table_of(scale, power)
     law = law_by_tree(made, (CELLS << made.width) + 3 * made.reach)
     for k, share in law.items():
-        assert abs(share / law[0] / f(k, scale) - 1) < Fraction(1, 10**100)
+        assert abs(share / law[0] / f(k, made) - 1) < Fraction(1, 10**100)
     wrong = made.columns.copy()
     wrong[5] += np.uint64(1 << 16)  # one unit of 2^42 more for one part
     off = law_by_tree(made._replace(columns=wrong), 20)
-    assert any(abs(share / off[0] / f(k, scale) - 1) > 1e-13 for k, share in off.items())
+    assert any(abs(share / off[0] / f(k, made) - 1) > 1e-13 for k, share in off.items())
 
 
 def test_a_table_is_the_same_whatever_the_callers_decimals_are():
@@ -191,9 +203,9 @@ def exact_values(made: table.Table, stream: words.Words, count: int) -> list[int
     return values
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_kernel_decides_as_exact_arithmetic_does(scale):
-    made = table_of(scale)
+@pytest.mark.parametrize(("scale", "power"), TABLES)
+def test_the_kernel_decides_as_exact_arithmetic_does(scale, power):
+    made = table_of(scale, power)
     drawn = cipher_words(12_000)
     values, at, is_open = run_kernel(made, drawn, 10_000)
     stream = given(*drawn)
@@ -205,7 +217,7 @@ def test_the_kernel_decides_as_exact_arithmetic_does(scale):
 def bound_of(made: table.Table, cell: int, k: int, bits: int) -> int:
     """The first `bits` bits of the U from which on k is not kept in its wedge."""
     low, span = int(made.low[cell]), int(made.span[cell])
-    return int((made.height * f(k, made.scale) - low) / span * 2**bits)
+    return int((made.height * f(k, made) - low) / span * 2**bits)
 
 
 def near_the_bound(made: table.Table, apart: int):
@@ -219,9 +231,9 @@ def near_the_bound(made: table.Table, apart: int):
                 yield [*words_of(made, CELLS + cell, place), u, 0, 0], kept
 
 
-@pytest.mark.parametrize("scale", [2**40, 2**50 - 1])
-def test_what_floats_cannot_decide_is_left_open_and_then_decided_exactly(scale):
-    made = table_of(scale)
+@pytest.mark.parametrize(("scale", "power"), [(2**40, 2), (2**50 - 1, 2), (2**40, 1)])
+def test_what_floats_cannot_decide_is_left_open_and_then_decided_exactly(scale, power):
+    made = table_of(scale, power)
     cases = list(near_the_bound(made, 1))
     assert len(cases) > 100
     wrong = 0
@@ -234,8 +246,9 @@ def test_what_floats_cannot_decide_is_left_open_and_then_decided_exactly(scale):
 
 
 @pytest.mark.parametrize("wrong", [1 - 2.0**-40, 1.0, 1 + 2.0**-40])
-def test_an_exp_that_errs_changes_no_value(wrong):
-    made = table_of(2**44 + 8)
+@pytest.mark.parametrize(("scale", "power"), [(2**44 + 8, 2), (2**40, 1)])
+def test_an_exp_that_errs_changes_no_value(wrong, scale, power):
+    made = table_of(scale, power)
     for apart in (1, 2**28, 2**30, 2**33, 2**40, 2**50):
         for drawn, kept in near_the_bound(made, apart):
             values, _, is_open = run_kernel(made, drawn, wrong=wrong)
@@ -260,16 +273,16 @@ def test_an_open_decision_takes_as_many_words_as_it_needs():
     assert out.tolist() == [-k, -((9 << made.width) + 5)]
 
 
-@pytest.mark.parametrize("scale", [63, 2**40 - 8, 2**50 - 1])
+@pytest.mark.parametrize(("scale", "power"), [(63, 2), (2**40 - 8, 2), (2**50 - 1, 2), (2**40, 1)])
 @pytest.mark.parametrize("heads", [0, 1, 2, 5, 70])
-def test_the_tail_is_kept_with_its_exact_probability(scale, heads):
-    made = table_of(scale)
+def test_the_tail_is_kept_with_its_exact_probability(scale, power, heads):
+    made = table_of(scale, power)
     start = words_of(made, TAIL, negative=True)
     assert run_kernel(made, [*start, 0, 0]) == ([], 0, True)
     coins = [2**64 - 1] * (heads // 64) + [2 ** (heads % 64) - 1]
     for place in (0, 1, made.reach // 3, made.reach - 1):
         k = (CELLS << made.width) + heads * made.reach + place
-        chance = 2 ** (heads + 1) * Fraction(made.reach, 1 << made.width) * made.height * f(k, scale) / made.tail
+        chance = 2 ** (heads + 1) * Fraction(made.reach, 1 << made.width) * made.height * f(k, made) / made.tail
         assert chance < 1
         u = int(chance * 2**256)
         u_words = [u >> shift & (2**64 - 1) for shift in (192, 128, 64)]
@@ -309,6 +322,18 @@ def test_chi_square_against_the_law_of_every_integer(scale):
     whole = np.exp(-0.5 * (np.arange(-40 * scale, 40 * scale + 1) / scale) ** 2).sum()
     law = weights / whole
     observed = np.bincount(out[np.abs(out) <= 4 * scale] + 4 * scale, minlength=len(ks))
+    rest = len(out) - observed.sum()
+    assert stats.chisquare([*observed, rest], len(out) * np.array([*law, 1 - law.sum()])).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("scale", [32, 64])
+def test_chi_square_of_laplace_noise_against_the_law_of_every_integer(scale):
+    """P(k) = (1−q)/(1+q) q^|k| with q = exp(−1/S)."""
+    out = np.zeros(10**6, dtype=np.int64)
+    table._add(table_of(scale, 1), given(*cipher_words(1_100_000)), out, 1)
+    ks = np.arange(-8 * scale, 8 * scale + 1)
+    law = np.exp(-np.abs(ks) / scale) * np.tanh(0.5 / scale)
+    observed = np.bincount(out[np.abs(out) <= 8 * scale] + 8 * scale, minlength=len(ks))
     rest = len(out) - observed.sum()
     assert stats.chisquare([*observed, rest], len(out) * np.array([*law, 1 - law.sum()])).pvalue > 1e-3
 
@@ -401,6 +426,7 @@ def test_own_noise_has_the_law_and_is_never_used_twice():
         (lambda: Stream(bytes(16), NONCE), "a key of 16 bytes and a nonce of 12"),
         (lambda: Stream(KEY, bytes(16)), "a nonce of 16: expected 32 and 12"),
         (lambda: drawn_by(1, scale=31), "scale=31: expected a whole number from 32"),
+        (lambda: own_noise(np.zeros(1, dtype=np.int64), 100, 1), "expected a power of two for Laplace noise"),
         (lambda: drawn_by(1, scale=2**50), "expected a whole number from 32 to 2\\^50"),
         (lambda: Stream(KEY, NONCE).add_gaussian(np.zeros(4, dtype=np.int64), 64, sign=2), "sign=2: expected 1 or −1"),
         (lambda: Stream(KEY, NONCE).add_gaussian(np.zeros(4), 64), "noise for float64"),

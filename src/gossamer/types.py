@@ -24,21 +24,35 @@ class Rows(NamedTuple):
     settles: float  # the round from which (I+R)^t no longer changes in float64
     W_ii: Array  # (k, 1), of the symmetric weights; NaN where the algorithm does not say that it uses them
     D_ii: Array  # (k, 1), of the doubly stochastic ones, likewise
+    share: Array | None = None  # (k, 1): what [z_i]_i tends to, where so many learners do not iterate z
 
     def own(self, z: Array) -> Array:
         """[z_i]_i of every learner i of the block, as a column."""
-        own: Array = kind_of(z).pick(z, self.ids)
+        own: Array = z if self.share is not None else kind_of(z).pick(z, self.ids)
         return own
 
     def unit(self) -> Array:
-        """(k, m): e_i of every learner i of the block, as an array of the kind that the block computes with."""
+        """Where z starts: (k, m), e_i of every learner i, as an array of the kind that the block computes with.
+
+        Of more learners than an m × m array should be made for it is (k, 1), their exact shares, and stays so: the
+        round from which z no longer changes is then the first.
+        """
+        if self.share is not None:
+            return self.share
         unit: Array = kind_of(self.R_ii).make(np.eye(self.m))[self.ids]
         return unit
+
+    def part(self, some: slice) -> Rows:
+        """Some of the block's learners."""
+        R_ii, C_ii, W_ii, D_ii = (own[some] for own in (self.R_ii, self.C_ii, self.W_ii, self.D_ii))
+        share = None if self.share is None else self.share[some]
+        return self._replace(ids=self.ids[some], R_ii=R_ii, C_ii=C_ii, W_ii=W_ii, D_ii=D_ii, share=share)
 
     def of_kind(self, kind: Kind) -> Rows:
         """The same for a block that computes with arrays of that kind."""
         R_ii, C_ii, W_ii, D_ii = (kind.make(own) for own in (self.R_ii, self.C_ii, self.W_ii, self.D_ii))
-        return self._replace(ids=kind.make_indices(self.ids), R_ii=R_ii, C_ii=C_ii, W_ii=W_ii, D_ii=D_ii)
+        share, ids = None if self.share is None else kind.make(self.share), kind.make_indices(self.ids)
+        return self._replace(ids=ids, R_ii=R_ii, C_ii=C_ii, W_ii=W_ii, D_ii=D_ii, share=share)
 
 
 class Out(NamedTuple):

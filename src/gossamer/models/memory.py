@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gossamer.models.linear import LinearModel
 
 Change = Callable[[Array, Integers], Array]
+ALL = slice(None)
 RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds records: grow when they come
 
 
@@ -74,15 +75,15 @@ class LinearMemory:
             self.limits[place] = limits_of(records, self._clip_each, self._model.outputs)
         self.filled = self.filled + batch.counts
 
-    def gradient(self, theta: Array) -> Array:
-        """The mean over each learner's remembered records."""
+    def gradient(self, theta: Array, learners: slice = ALL) -> Array:
+        """The mean over each learner's remembered records; θ has a row for each of these learners."""
         model, scale = self._model, self._table.scale
         theta = np.asarray(theta, dtype=np.float64)
         # Coded features are 0 or 1 to the kernel; with features 0 or σ, f(σθ) has the gradient σ f'(σθ).
         point = theta * scale if scale != 1 else theta
         grad = np.empty_like(theta)
         book = () if self._table.codebook is None else (self._table.codebook,)
-        records = (self.rows, self.labels, self.limits, *book, self.start, self.filled)
+        records = (self.rows, self.labels, self.limits, *book, self.start[learners], self.filled[learners])
         if model.kernel is None:
             by_class = (len(theta), -1, model.outputs)
             order = 2 if model.clip is None else model.clip.norm

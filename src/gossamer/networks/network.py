@@ -7,6 +7,7 @@ more than R and C give, W is symmetric, on all links used both ways, and D doubl
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import index
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_DRAWN, MOST_LINKS = 2000, 4000  # learners, and links, of which a picture tells anything
 DENSE_UP_TO = 128  # learners up to which a dense product is faster than a sparse one
+ITERATED_UP_TO = 4096  # learners up to which a simulation iterates all of z, which is m × m numbers
 # MATH: the paper's Fig. 1 is not printed with its edges; this graph has its size and is strongly connected, aperiodic
 # and unbalanced: a ring and eight chords.
 PAPER_EDGES = [(i, (i + 1) % 10) for i in range(10)]
@@ -63,12 +65,8 @@ class Network:
 
         `edges` carry R; C is Rᵀ, which uses every link in both directions, unless `C_edges` gives it links of its own.
         """
-        pull = _off_diagonal(m, edges, weight)
-        R = pull - scipy.sparse.diags_array(np.asarray(pull.sum(axis=1)).ravel())
-        if C_edges is None:
-            return cls(R)
-        push = _off_diagonal(m, C_edges, weight)
-        return cls(R, push - scipy.sparse.diags_array(np.asarray(push.sum(axis=0)).ravel()))
+        R = _laplacian_of(_off_diagonal(m, edges, weight), axis=1)
+        return cls(R, None if C_edges is None else _laplacian_of(_off_diagonal(m, C_edges, weight), axis=0))
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph[Any], weight: float = 0.25) -> Network:
@@ -115,19 +113,20 @@ class Network:
         _check_size(m)
         rng = np.random.default_rng(seed)
         order = rng.permutation(m)
-        edges = {(int(order[k]), int(order[(k + 1) % m])) for k in range(m)}
+        links = np.sort(order * m + np.roll(order, -1))  # a link from j to i is the number j m + i
         wanted = min(m * degree, m * (m - 1))
-        while len(edges) < wanted:
-            pairs = rng.integers(0, m, size=(wanted - len(edges), 2))
-            edges.update((int(j), int(i)) for j, i in pairs if i != j)
-        return cls._family(m, sorted(edges))
+        while len(links) < wanted:
+            j, i = rng.integers(0, m, size=(wanted - len(links), 2)).T
+            links = np.union1d(links, (j * m + i)[i != j])
+        return cls._family(m, np.column_stack(np.divmod(links, m)))
 
     @classmethod
-    def _family(cls, m: int, edges: list[tuple[int, int]]) -> Network:
+    def _family(cls, m: int, edges: Sequence[tuple[int, int]] | Integers) -> Network:
         """Weights of 0.25, and less where a learner hears so many that it would keep too little of its own value."""
         _check_size(m)
-        in_degree = np.bincount([i for _, i in edges])
-        return cls.from_edges(m, [(j, i, min(0.25, 1 / (in_degree[i] + 1))) for j, i in edges])
+        senders, receivers = np.asarray(edges, dtype=np.int64).T
+        weights = np.minimum(0.25, 1 / (np.bincount(receivers, minlength=m) + 1))[receivers]
+        return cls(_laplacian_of(_csr(m, senders, receivers, weights), axis=1))
 
     # -- what it knows of itself ----------------------------------------------------------------------------------
 
@@ -156,8 +155,32 @@ class Network:
     @property
     def one_way(self) -> int:
         """How many links no message can go back on: W, which needs them both ways, is then out of reach."""
-        links = {(j, i) for j, i, _ in [*self.edges("R"), *self.edges("C")]}
-        return sum((i, j) not in links for j, i in links)
+        used = scipy.sparse.csr_array((self._R > 0) + (self._C > 0))
+        return int(used.nnz - used.multiply(used.T).nnz)
+
+    @property
+    def links(self) -> int:
+        """How many links R has."""
+        return int((self._R > 0).nnz)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of both matrices: a run record goes on over the same network alone."""
+        if self.m <= ITERATED_UP_TO:
+            return hashlib.sha256(repr((self.edges("R"), self.edges("C"))).encode()).hexdigest()
+        digest = hashlib.sha256()
+        for M in (self._R, self._C):
+            for part in (M.indptr, M.indices, M.data):
+                digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+    @property
+    def iterates_z(self) -> bool:
+        """Whether learners find their Perron weights as the paper has it, by iterating z, (9).
+
+        z is m × m numbers. Of larger networks simulations take what z tends to: a learner's share u_i/m, exactly.
+        """
+        return self.m <= ITERATED_UP_TO
 
     def _laplacian(self, over: Matrix) -> scipy.sparse.csr_array:
         name = over.removeprefix("I+")
@@ -181,10 +204,12 @@ class Network:
     @cached_property
     def settles(self) -> float:
         """The round from which (I+R)^t, and with it every eigenvector estimate, no longer changes in float64."""
-        return spectrum.settling_round(self._R)
+        return spectrum.settling_round(self._R) if self.iterates_z else 0
 
     def own_weights(self, steps: int) -> Array:
-        """(steps, m) of [z_{i,t}]_i, the diagonal of (I+R)^t: known from the graph alone."""
+        """(steps, m) of [z_{i,t}]_i, the diagonal of (I+R)^t: known from the graph alone; the exact shares of many."""
+        if not self.iterates_z:
+            return np.broadcast_to(self.perron / self.m, (steps, self.m))
         if self._own_weights is None or len(self._own_weights) < min(steps, self.settles):
             self._own_weights = spectrum.diagonal_of_powers(self._R, int(min(steps, self.settles)))
         known = self._own_weights[:steps]
@@ -229,7 +254,8 @@ class Network:
             asked = over in ("R", "C") or over in mixes or f"I+{over}" in mixes
             return self._laplacian(over).diagonal()[block][:, None] if asked else np.full((len(block), 1), np.nan)
 
-        return Rows(block, self.m, own("R"), own("C"), self.settles, own("W"), own("D"))
+        share = None if self.iterates_z else (self.perron[block] / self.m)[:, None]
+        return Rows(block, self.m, own("R"), own("C"), self.settles, own("W"), own("D"), share)
 
     def off_diagonal(self, over: Matrix) -> Any:
         """The weights of what is received, Σ_{j≠i}: dense for few learners, sparse for many.
@@ -242,7 +268,7 @@ class Network:
         return _frozen(scipy.sparse.csr_array(M - scipy.sparse.diags_array(M.diagonal())))
 
     def __repr__(self) -> str:
-        return f"Network(m={self.m}, links={len(self.edges())})"
+        return f"Network(m={self.m}, links={self.links})"
 
 
 def _check_size(m: int) -> None:
@@ -293,7 +319,16 @@ def _off_diagonal(m: int, edges: Iterable[Any], weight: float) -> scipy.sparse.c
         remedy = AnyOf(f"add an edge j→{lonely}", ("lower ", Argument("m")))
         raise GossamerError(f"{m} learners and {len(seen)} edges: {alone}", remedy, ".")
     senders, receivers = np.array(list(seen)).T
-    return scipy.sparse.csr_array(scipy.sparse.coo_array((list(seen.values()), (receivers, senders)), shape=(m, m)))
+    return _csr(m, senders, receivers, np.array(list(seen.values())))
+
+
+def _csr(m: int, senders: Integers, receivers: Integers, weights: Array) -> scipy.sparse.csr_array:
+    return scipy.sparse.csr_array(scipy.sparse.coo_array((weights, (receivers, senders)), shape=(m, m)))
+
+
+def _laplacian_of(weights: scipy.sparse.csr_array, axis: int) -> scipy.sparse.csr_array:
+    """With diagonals that make rows (axis 1) or columns (axis 0) add to 0."""
+    return scipy.sparse.csr_array(weights - scipy.sparse.diags_array(np.asarray(weights.sum(axis=axis)).ravel()))
 
 
 def _frozen(M: scipy.sparse.csr_array) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from gossamer.privacy.exact import BITS, RESERVE
 from gossamer.privacy.table import CELLS, FIRST_BITS, LATER_BITS, TAIL
 
 
@@ -20,94 +19,18 @@ def _with_infinities(function: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def exponential(words, at):  # type: ignore[no-untyped-def]
-    """(integer part, first 64 bits of the fraction, next unused word) of an Exp(1) variate."""
-    whole = uint64(0)
-    while True:
-        first = words[at]
-        previous = first
-        at += 1
-        odd = True
-        while True:
-            word = words[at]
-            at += 1
-            if word > previous:
-                break
-            if word == previous:  # probability 2^-64: look at further bits of both
-                while words[at] == words[at + 1]:
-                    at += 2
-                at += 2
-                if words[at - 1] > words[at - 2]:
-                    break
-            previous = word
-            odd = not odd
-        if odd:
-            return whole, first, at
-        whole += uint64(1)
-
-
-@njit(cache=True, nogil=True)
-def laplace(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
-    end, n = len(words) - RESERVE // 2, values.shape[1]
-    signs, left = uint64(0), 0
-    row, column = divmod(done, n)
-    while done < values.size and at < end:
-        whole, fraction, at = exponential(words, at)
-        size = np.int64((whole << uint64(BITS)) | (fraction >> uint64(64 - BITS)))
-        if left == 0:
-            signs, left = words[at], 64
-            at += 1
-        negative = signs & uint64(1)
-        signs >>= uint64(1)
-        left -= 1
-        if negative and size == 0:
-            continue
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + (-size if negative else size)) * grid[row]
-        done += 1
+def add_on_grid(values, grid, noise, done, out):  # type: ignore[no-untyped-def]
+    """out ← (the nearest step to the value + noise), from value `done` on, row after row."""
+    row, column = divmod(done, values.shape[1])
+    for k in noise:
+        out[row, column] = (np.rint(values[row, column] / grid[row]) + k) * grid[row]
         column += 1
-        if column == n:
+        if column == values.shape[1]:
             row, column = row + 1, 0
-    return at, done
 
 
 @njit(cache=True, nogil=True)
-def gaussian(words, at, values, grid, out, done):  # type: ignore[no-untyped-def]
-    end, n = len(words) - RESERVE // 2, values.shape[1]
-    low32, one = uint64(0xFFFFFFFF), uint64(1) << uint64(BITS)
-    while done < values.size and at < end:
-        whole, fraction, at = exponential(words, at)
-        size = (whole << uint64(BITS)) | (fraction >> uint64(64 - BITS))
-        negative = words[at] & uint64(1)
-        at += 1
-        if negative and size == 0:
-            continue
-        apart = size - one if size > one else one - size
-        # apart² in 128 bits, as high · 2^64 + low
-        a, b = apart >> uint64(32), apart & low32
-        cross, low = a * b, b * b
-        high, shifted = a * a + (cross >> uint64(31)), cross << uint64(33)
-        low += shifted
-        if low < shifted:
-            high += uint64(1)
-        # γ = apart² / 2^81: integer part, and the first 64 bits of the fraction
-        gamma_whole = high >> uint64(17)
-        gamma_fraction = (high << uint64(47)) | (low >> uint64(17))
-        e_whole, e_fraction, at = exponential(words, at)
-        if e_whole < gamma_whole or (e_whole == gamma_whole and e_fraction < gamma_fraction):
-            continue
-        if e_whole == gamma_whole and e_fraction == gamma_fraction:  # probability 2^-64: the last 17 bits
-            at += 1
-            if words[at - 1] < low << uint64(47):
-                continue
-        row, column = divmod(done, n)
-        noise = -np.int64(size) if negative else np.int64(size)
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + noise) * grid[row]
-        done += 1
-    return at, done
-
-
-@njit(cache=True, nogil=True)
-def table_gaussian(words, at, out, done, sign, scale, width, columns, low, span, height, margin):  # type: ignore[no-untyped-def]
+def table_noise(words, at, out, done, sign, scale, power, width, columns, low, span, height, margin):  # type: ignore[no-untyped-def]
     """Add sign · k to out[done:], until it is full or a proposal might lack words, for it takes up to three.
 
     (next unused word, values done, whether the proposal that starts at that word is left to exact arithmetic)
@@ -136,7 +59,7 @@ def table_gaussian(words, at, out, done, sign, scale, width, columns, low, span,
             cell = part - uint64(CELLS)
             k |= cell << uint64(width)
             ratio = np.float64(k) / scale
-            curve = height * math.exp(-0.5 * ratio * ratio)
+            curve = height * math.exp(-ratio if power == 1 else -0.5 * ratio * ratio)
             point = low[cell] + span[cell] * (np.float64(words[used]) * 2.0**-64)
             open_by = margin * (low[cell] + span[cell])
             used += 1

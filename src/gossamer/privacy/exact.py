@@ -8,41 +8,28 @@ is first put on the grid g = scale/2^40, and integer noise is added, drawn exact
 
 so that what comes out is an integer whose law shifts with the input and never shows the input's own bits.
 
-**Exponential.** Von Neumann's comparison method: of uniforms u₁, u₂, … take the longest run u₁ > u₂ > … > u_r. If r
-is odd, u₁ is the fraction of an Exp(1) variate and the number of even runs before it is its integer part. Uniforms
-are 64-bit words, extended by further words where two are equal. 2^40 E rounded down is geometric with ratio
-exp(−2^−40).
-**Laplace.** A random sign, where −0 is drawn again, makes it two-sided.
-**Gaussian.** exp(−k²/2σ²) ∝ exp(−|k|/σ) · exp(−(|k|−σ)²/2σ²): a Laplace k is kept if a fresh Exp(1) exceeds
-(|k|−2^40)²/2^81, which is compared as an integer of 128 bits.
+How that is done is in gossamer.privacy.table. On a GPU it is von Neumann's way: gossamer.privacy.tensors.
 
-**What is charged.** Rounding to the grid moves each coordinate by at most half a step, and dividing by g in float64
-by a quarter more while |x| < 2^12 · scale (which is checked): two neighbouring inputs end at most 1.5 steps further
-apart per coordinate. For Laplace noise we charge n · 2^−39 a message, two steps, which also covers that a second tie
+**What is charged.** Rounding to the grid moves each coordinate by at most half a step, and dividing by g in float64 by
+a quarter more while |x| < 2^12 · scale (which is checked): two neighbouring inputs end at most 1.5 steps further apart
+per coordinate. For Laplace noise we charge n · 2^−39 a message, two steps, which also covers that on a GPU a second tie
 of 128 equal bits is decided by a coin. For Gaussian noise a message's shift grows by two steps in each coordinate,
 which is √n · 2^−39 of σ in L2 and goes onto its μ; and ε grows by n · 2^−58, because discrete and continuous laws
 differ by a factor of 1 ± 2^−60.
-
-Words come from AES-256 in counter mode under a key from the operating system, a new one in every process, forks
-included.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
-from gossamer.privacy.words import BUFFER, Words
+from gossamer.lazy import import_once
+from gossamer.privacy.table import own_noise
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -51,43 +38,7 @@ if TYPE_CHECKING:
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
-RESERVE = 2048  # words that no single draw uses up: more than 512 are needed with probability below 2^-270
-
-
-class Keystream:
-    """An endless stream of random words under a key that never leaves this process."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Start anew with the next draw, under a new key; also where another thread held the lock as we were forked."""
-        self._process = -1
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def words(self) -> Iterator[Words]:
-        """The words that come next, for one thread at a time: two must never draw the same."""
-        with self._lock:
-            if self._process != os.getpid():
-                cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
-                self._words = Words(cipher.encryptor())
-                self._process = os.getpid()
-            yield self._words
-
-    def add(self, kernel: Any, values: Array, grid: Array) -> Array:
-        """(rows, n) of values put on the grid of their row, each with one draw of the kernel's law."""
-        out = np.empty(values.shape)
-        with self.words() as words:
-            done = 0
-            while done < values.size:
-                words.have(RESERVE, wanted=BUFFER)
-                words.used, done = kernel(words.ahead, words.used, values, grid, out, done)
-        return out
-
-
-own_words = Keystream()
-os.register_at_fork(after_in_child=own_words.forget)
+AT_ONCE = 1 << 15  # values drawn at a time: they stay in the cache
 
 
 def check_scale(fine: bool, scale: Any) -> None:
@@ -123,4 +74,16 @@ def released(values: Any, scale: Any, law: Law) -> Any:
     farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
     check_on_grid(worst)
-    return kind.make(own_words.add(law.on_arrays(), rows, scales * 2.0**-BITS).reshape(given.shape))
+    return kind.make(_noised(rows, scales * 2.0**-BITS, law).reshape(given.shape))
+
+
+def _noised(values: Array, grid: Array, law: Law) -> Array:
+    """(rows, n) of values put on the grid of their row, each with one draw of the law."""
+    add = import_once("gossamer.privacy.compiled").add_on_grid
+    out, noise = np.empty(values.shape), np.empty(min(AT_ONCE, values.size), dtype=np.int64)
+    for done in range(0, values.size, AT_ONCE):
+        some = noise[: values.size - done]
+        some[:] = 0
+        own_noise(some, 1 << BITS, law.power)
+        add(values, grid, some, done, out)
+    return out

@@ -54,7 +54,7 @@ class Law:
     surcharge: float  # on ε, for each noised number, because it lies on a grid
     epsilon: Callable[[Shifts, float], float]  # ε at δ, with what the grid costs
     shift_within: Callable[[float, float, int], float]  # the largest shift in all for ε, δ and so many noised numbers
-    on_arrays: Callable[[], Any]  # its exact noise, as compiled code for gossamer.privacy.exact
+    power: Literal[1, 2]  # p of its exact noise, P(k) ∝ exp(−(|k|/S)^p / p)
     on_tensors: Callable[[], Draws]  # its exact and its seeded noise on torch tensors
     triton_branch: int | None  # which branch of the Triton kernels draws it; None: none does
     seeded: Callable[[np.random.Generator, tuple[int, ...]], Array]  # of scale 1, in floating point: not private
@@ -129,7 +129,7 @@ LAPLACE = Law(
     surcharge=SURCHARGE,
     epsilon=_laplace_epsilon,
     shift_within=lambda epsilon, delta, numbers: max(epsilon - SURCHARGE * numbers, 0.0),
-    on_arrays=lambda: import_once("gossamer.privacy.compiled").laplace,
+    power=1,
     on_tensors=lambda: import_once("gossamer.privacy.tensors").LAPLACE_DRAWS,
     triton_branch=0,
     seeded=lambda rng, shape: rng.laplace(size=shape),
@@ -173,7 +173,7 @@ GAUSSIAN = Law(
     surcharge=SHAPE_SURCHARGE,
     epsilon=_gaussian_epsilon,
     shift_within=_gaussian_shift_within,
-    on_arrays=lambda: import_once("gossamer.privacy.compiled").gaussian,
+    power=2,
     on_tensors=lambda: import_once("gossamer.privacy.tensors").GAUSSIAN_DRAWS,
     triton_branch=1,
     seeded=lambda rng, shape: rng.normal(size=shape),

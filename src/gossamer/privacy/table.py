@@ -1,6 +1,7 @@
-"""Gaussian noise that two machines draw alike: exact, fast, and the same integers wherever the key is the same.
+"""Gaussian and Laplace noise, exact and fast, and the same integers on every machine wherever the key is the same.
 
-Integers k are drawn with P(k) ∝ f(k) = exp(−k²/2S²), S a whole number, as a function of the 64-bit words of a cipher.
+Integers k are drawn with P(k) ∝ f(k) = exp(−(|k|/S)^p / p), S a whole number, as a function of the 64-bit words of a
+cipher. p = 2 is Gaussian noise, exp(−k²/2S²), and p = 1 is Laplace noise, for which S must be a power of two.
 It is rejection from a histogram. |k| lies in one of 511 cells of W = 2^w integers, with 32 W ≤ S < 64 W, or in the tail
 from K = 511 W on. With a whole number A, the height, and whole numbers L_j ≤ A f(k) ≤ H_j for every k of cell j, a
 proposal falls into one of 1024 parts, in proportion to whole numbers, their weights:
@@ -13,25 +14,26 @@ proposal falls into one of 1024 parts, in proportion to whole numbers, their wei
 V is the largest power of two ≤ S, g ≥ 0 the number of heads before the first tails of a fair coin, a uniform below V.
 A random sign makes it two-sided; −0 is drawn again. What is not kept is proposed anew.
 
-**Why it is exact.** Per proposal, and in units of 2^−42/W, a given k of cell j is kept with probability
-L_j + (H_j − L_j) · (A f(k) − L_j)/(H_j − L_j) = A f(k). In the tail T ≥ 2 (V/W) A f(K), and 2^g f(K + gV + a) ≤ f(K)
-because K V > S² ln 2, so what U is compared with stays below 1; k is proposed with T 2^−(g+1) W/V, and kept with A f(k)
-again. So P(k) ∝ f(k) for every integer, without an error however small.
+**Why it is exact.** Per proposal, and in units of 2^−42/W, a given k of cell j is kept with probability L_j + (H_j −
+L_j) · (A f(k) − L_j)/(H_j − L_j) = A f(k). In the tail T ≥ 2 (V/W) A f(K), and 2^g f(K + gV + a) ≤ f(K) because K V >
+S² ln 2 (p = 2), or V = S > S ln 2 (p = 1), so what U is compared with stays below 1; k is proposed with T 2^−(g+1) W/V,
+and kept with A f(k) again. So P(k) ∝ f(k) for every integer, without an error however small.
 **Weights** are met exactly: Walker's alias method with whole numbers. Each part is a column of 2^32 units, of which the
 first `cut` are its own and the others belong to one other part. L_j = ⌊A f((j+1)W)⌋ and H_j = ⌊A f(jW)⌋ + 1 are found
 with f to 50 decimals, pushed outwards by two of the last, which is more than its error.
 **Decisions** are exact. For a wedge, both sides are first computed in float64: the point with a relative error below
-2^−50 and the curve below 2^−39, since k < 2^53 is a float, k²/2S² ≤ 128 is off by at most 2^−44, and any exp() of the
-world errs by less than 2^−40. Where they are closer than 2^−34 H_j, about one proposal in 2^33, and in the tail, one
-in 2^42, the proposal is looked at again in `propose`, in decimal arithmetic with as many digits and further words for U
-as it takes. So whether k is kept depends on the words alone, and not on a machine's exp(), or how it rounds.
+2^−50 and the curve below 2^−39, since k < 2^53 is a float, k²/2S² ≤ 128 is off by at most 2^−44 and k/S by nothing, and
+any exp() of the world errs by less than 2^−40. Where they are closer than 2^−34 H_j, about one proposal in 2^33, and in
+the tail, one in 2^42 (Laplace: 2^22), the proposal is looked at again in `propose`, in decimal arithmetic with as many
+digits and further words for U as it takes. So whether k is kept depends on the words alone, and not on a machine's
+exp(), or how it rounds.
 
 **Words.** One word is, from its highest bit, 10 bits of column, 9 bits that are compared with the cut, the sign, and 44
 bits of which the last w are the place in the cell. Where the 9 bits are those of the cut, a second word decides by its
 first 23 bits. Then U takes words, in the tail after one word for a and those of g. Most values cost one word, and 1.02
 to 1.04 on average. The words are AES-256 in counter mode: the nonce, and a counter of four bytes that starts at 0. Of
 the two ciphers of the `cryptography` package that are fast it takes 1.3 ns a word, and ChaCha20 2.6, on a processor
-with AES instructions. The kernel adds 3.7 ns a value; von Neumann's way, as in gossamer.privacy.exact, takes 70.
+with AES instructions. The kernel adds 3.7 ns a value; von Neumann's way, as in gossamer.privacy.tensors, takes 70.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from operator import index
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -48,8 +50,7 @@ from numpy.typing import NDArray
 
 from gossamer.errors import BadValue, GossamerError
 from gossamer.lazy import import_once
-from gossamer.privacy.exact import own_words
-from gossamer.privacy.words import Words
+from gossamer.privacy.words import Words, own_words
 
 CELLS = 511
 TAIL = 2 * CELLS  # the parts: rectangles, wedges, the tail, and nothing
@@ -63,8 +64,12 @@ SMALLEST, LARGEST = 1 << FINENESS, (1 << 50) - 1  # of S, so that w is from 0 to
 VALUES = 1 << 32  # of one key and nonce: the 2^33 words of a counter of 32 bits are never used up
 
 
+Power = Literal[1, 2]
+
+
 class Table(NamedTuple):
     scale: int  # S
+    power: Power  # p
     width: int  # w
     columns: NDArray[np.uint64]  # (1024,) of a column's cut · 2^16 + the other part in it
     low: NDArray[np.float64]  # (511,) L_j, whole numbers
@@ -83,20 +88,20 @@ def _context(digits: int) -> Context:
     return Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
-def density(k: int, scale: int, digits: int) -> Decimal:
-    """exp(−k²/2S²) with a relative error below 10^−(digits−10), while |k| < 10^4 S."""
+def density(k: int, scale: int, power: Power, digits: int) -> Decimal:
+    """exp(−(|k|/S)^p / p) with a relative error below 10^−(digits−10), while (|k|/S)^p < 10^8."""
     context = _context(digits)
-    return context.exp(context.divide(Decimal(-k * k), Decimal(2 * scale * scale)))
+    return context.exp(context.divide(Decimal(-(abs(k) ** power)), Decimal(power * scale**power)))
 
 
-def _curve(scale: int, width: int) -> list[int]:
+def _curve(scale: int, power: Power, width: int) -> list[int]:
     """10^50 f(jW) for j = 0 … 511, off by less than two.
 
-    It is q^(j²) with q = f(W), by products of products: 2^18 factors with errors of 10^−60 stay far below 10^−50.
+    It is q^(j^p) with q = f(W), by products of products: 2^18 factors with errors of 10^−60 stay far below 10^−50.
     """
     context = _context(70)
-    q = density(1 << width, scale, 70)
-    value, factor, squared = Decimal(10**50), q, context.multiply(q, q)
+    q = density(1 << width, scale, power, 70)
+    value, factor, squared = Decimal(10**50), q, context.multiply(q, q) if power == 2 else Decimal(1)
     curve = []
     for _ in range(CELLS + 1):
         curve.append(int(value))
@@ -105,12 +110,14 @@ def _curve(scale: int, width: int) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def table_of(scale: int) -> Table:
+def table_of(scale: int, power: Power = 2) -> Table:
     """The table of one scale: the same on every machine."""
     if not SMALLEST <= scale <= LARGEST:
         raise BadValue("scale", scale, f"expected a whole number from {SMALLEST} to 2^50 − 1", "choose another grid")
+    if power == 1 and scale & (scale - 1):
+        raise BadValue("scale", scale, "expected a power of two for Laplace noise", "choose another grid")
     width = scale.bit_length() - 1 - FINENESS
-    one, curve = 10**50, _curve(scale, width)
+    one, curve = 10**50, _curve(scale, power, width)
     tails = 2 << FINENESS  # 2 V/W
     height = (COLUMNS * COLUMN - COLUMNS) * one // (sum(curve[:CELLS]) + tails * curve[CELLS] + COLUMNS)
     low = [height * max(f - 2, 0) // one for f in curve[1:]]
@@ -119,7 +126,7 @@ def table_of(scale: int) -> Table:
     span = [above - below for above, below in zip(high, low, strict=True)]
     weights = [*low, *span, tail]
     columns = alias_columns([*weights, COLUMNS * COLUMN - sum(weights)])
-    return Table(scale, width, columns, np.array(low, dtype=float), np.array(span, dtype=float), height, tail)
+    return Table(scale, power, width, columns, np.array(low, dtype=float), np.array(span, dtype=float), height, tail)
 
 
 def alias_columns(weights: list[int]) -> NDArray[np.uint64]:
@@ -179,7 +186,7 @@ def _is_below(table: Table, k: int, low: int, span: int, height: int, words: Wor
     while True:
         bits, known = bits + 64, known << 64 | words.take()
         digits = 20 + bits // 2
-        curve, error = height * Fraction(density(k, table.scale, digits)), Fraction(1, 10 ** (digits - 10))
+        curve, error = height * Fraction(density(k, table.scale, table.power, digits)), Fraction(1, 10 ** (digits - 10))
         if low + span * Fraction(known + 1, 1 << bits) <= curve * (1 - error):
             return True
         if low + span * Fraction(known, 1 << bits) >= curve * (1 + error):
@@ -187,15 +194,14 @@ def _is_below(table: Table, k: int, low: int, span: int, height: int, words: Wor
 
 
 def _add(table: Table, words: Words, out: NDArray[np.int64], sign: int) -> None:
-    kernel = import_once("gossamer.privacy.compiled").table_gaussian
-    scale, width, columns, low, span, height, _ = table
+    kernel = import_once("gossamer.privacy.compiled").table_noise
+    scale, power, width, columns, low, span, height, _ = table
+    known = float(scale), power, width, columns, low, span, float(height), MARGIN
     done = 0
     while done < len(out):
         left = len(out) - done
         words.have(3, wanted=left + left // 32 + 8)  # a few more than they take on average
-        words.used, done, is_open = kernel(
-            words.ahead, words.used, out, done, sign, float(scale), width, columns, low, span, float(height), MARGIN
-        )
+        words.used, done, is_open = kernel(words.ahead, words.used, out, done, sign, *known)
         k = propose(table, words) if is_open else None
         if k is not None:
             out[done : done + 1] += sign * k  # as a row, which wraps around as the kernel's sums do
@@ -232,9 +238,14 @@ class Stream:
         _add(table_of(index(scale)), self._words, out, sign)
 
 
-def own_gaussian(out: NDArray[np.int64], scale: int) -> None:
-    """Add to every entry a k that nobody else can know, under the key of this process: see gossamer.privacy.exact."""
+def own_noise(out: NDArray[np.int64], scale: int, power: Power) -> None:
+    """Add to every entry a k that nobody else can know, under the key of this process: see gossamer.privacy.words."""
     _check_room(out)
-    table = table_of(index(scale))
+    table = table_of(index(scale), power)
     with own_words.words() as words:
         _add(table, words, out, 1)
+
+
+def own_gaussian(out: NDArray[np.int64], scale: int) -> None:
+    """The same, with P(k) ∝ exp(−k²/2 scale²)."""
+    own_noise(out, scale, 2)

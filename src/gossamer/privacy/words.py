@@ -1,11 +1,19 @@
-"""The words of a stream cipher, in order and each once, however many of them are made at a time."""
+"""The words of a stream cipher, in order and each once, however many of them are made at a time.
+
+Noise of one's own takes words of AES-256 in counter mode under a key from the operating system, a new one in every
+process, forks included.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import CipherContext
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 BUFFER = 1 << 15  # words made at a time, at most; they stay in the cache
@@ -42,3 +50,29 @@ class Words:
         self.have(1, wanted=64)
         self.used += 1
         return int(self.ahead[self.used - 1])
+
+
+class Keystream:
+    """An endless stream of random words under a key that never leaves this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew with the next draw, under a new key; also where another thread held the lock as we were forked."""
+        self._process = -1
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def words(self) -> Iterator[Words]:
+        """The words that come next, for one thread at a time: two must never draw the same."""
+        with self._lock:
+            if self._process != os.getpid():
+                cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
+                self._words = Words(cipher.encryptor())
+                self._process = os.getpid()
+            yield self._words
+
+
+own_words = Keystream()
+os.register_at_fork(after_in_child=own_words.forget)

@@ -9,7 +9,6 @@ The same algorithm functions serve a party's own process, as a block of one lear
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError,
 from gossamer.guarantees import guarantees_of
 from gossamer.loggers.base import Logger, Loggers
 from gossamer.models import Gradient, LinearModel, Model
+from gossamer.models.memory import LinearMemory
 from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
@@ -32,6 +32,7 @@ from gossamer.rounds import Rounds, with_ridge
 from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import setting_of
+from gossamer.simulate.blocks import Blocks
 from gossamer.simulate.matrix import matrix_rounds
 from gossamer.simulate.metrics import metrics_of
 from gossamer.simulate.progressive import Progressive
@@ -115,6 +116,8 @@ def simulate(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
         )
     notes += [*algorithm.notes(scales), *stream.notes]
+    if not network.iterates_z:
+        notes.append(f"z is not iterated: {network.m:,} learners start with the exact shares u_i/m that it tends to.")
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
@@ -179,6 +182,9 @@ def simulate(
     ridge = model.ridge(stream.table.columns) if isinstance(model, LinearModel) else model.l2
     rounds = Rounds(algorithm, rows, memory, boundary, ridge, finite=private, weights=weights_of(stream))
     state = state if start else rounds.start(state)
+    blocks = None
+    if not network.iterates_z and privacy is None and isinstance(memory, LinearMemory):
+        blocks = Blocks(algorithm, network, rows, memory, ridge, weights_of(stream), state.theta.shape[1])
     matrix = None
     if model.arrays.place == "cuda" and (
         privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages" and not privacy.split)
@@ -201,6 +207,7 @@ def simulate(
         last = [] if history[-1].t[0] == t else [row(t, learners)]
         joined = np.concatenate(history + last).view(np.recarray)
         kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
+        kept = kept if blocks is None else {name: np.array(value) for name, value in kept.items()}  # written anew soon
         # Past gradients, which correlated noise goes on from, are not noised: no record has them.
         sent = {name: value for name, value in boundary.kept(t).items() if not name.startswith(UNNOISED)}
         kept |= {name: model.to_record(value) for name, value in sent.items()}
@@ -238,7 +245,9 @@ def simulate(
                 records = stream.arrivals(t - 1)
                 if seen is not None:
                     seen.see(predicts(state.theta), records)
-                state = one_round(rounds, mix, state, records, t - 1)
+                state = (
+                    one_round(rounds, mix, state, records, t - 1) if blocks is None else blocks(state, records, t - 1)
+                )
             if t % every == 0 or t == steps:
                 history.append(row(t, look()))
                 if logs:
@@ -362,13 +371,12 @@ def _config(
     every: int,
 ) -> dict[str, Any]:
     """What decides a run's numbers; a record is resumed only where all of it agrees."""
-    fingerprint = hashlib.sha256(repr((network.edges("R"), network.edges("C"))).encode()).hexdigest()
     says = type(privacy).__repr__ is not object.__repr__
     return {
         "title": f"{algorithm.name}, {network.m} learners",
         "version": __version__,
         "algorithm": {"name": algorithm.name, **algorithm.parameters},
-        "network": {"learners": network.m, "links": len(network.edges()), "fingerprint": fingerprint},
+        "network": {"learners": network.m, "links": network.links, "fingerprint": network.fingerprint},
         "stream": dict(stream.description),
         "model": str(model),
         "score": model.score,

@@ -17,6 +17,8 @@ from gossamer.types import Array
 
 ASTRAY = 1e12  # no network is that far from its start and still learns; clipped gradients may keep it finite
 MOST_NUMBERS = 1e8  # features times outputs: beyond it a search for θ* would take longer than many a run
+MOST_PREDICTIONS = 10**8  # in one evaluation of all learners: beyond it, it is of a sample of the records
+LEAST_RECORDS = 1000  # that such a sample has
 MOST_CLASSES = 10  # a larger confusion table is not read
 EACH = ("accuracy", "train_accuracy")  # what a history keeps learner by learner where there are test records
 TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
@@ -27,7 +29,7 @@ def metrics_of(model: Model, stream: Stream, memory: Memory) -> Metrics | Tested
     if isinstance(model, LinearModel):
         numbers = len(stream.table) * model.theta_size(stream.table.columns)
         if stream.test is None or numbers <= MOST_NUMBERS:
-            return Metrics(model, stream.population, stream.test)
+            return Metrics(model, stream.population, stream.test, stream.learners)
     return Tested(stream, memory)
 
 
@@ -38,14 +40,20 @@ class Metrics:
     population; without test records `accuracy` is on the population.
     """
 
-    def __init__(self, model: LinearModel, population: Population, test: Table | None = None) -> None:
-        self._objective = Objective(model, population)
+    def __init__(
+        self, model: LinearModel, population: Population, test: Table | None = None, learners: int = 1
+    ) -> None:
+        whole = Objective(model, population)
+        most = max(LEAST_RECORDS, MOST_PREDICTIONS // (learners * model.outputs))
+        self._objective = whole if len(population.table) <= most else Objective(model, _sample(population, most))
         self._judged = self._objective if test is None else Objective(model, _alike(test))
         self._tested = test is not None
         self.each: tuple[str, ...] = EACH if self._tested else ()
         self.notes: list[str] = []
+        if self._objective is not whole:
+            self.notes.append(f"F and accuracy are on {most:,} of {len(population.table):,} records, drawn by a seed.")
         try:
-            self.optimum = self._objective.minimiser()
+            self.optimum = whole.minimiser()
             self._least = self._objective.value(self.optimum)
         except GossamerError as error:
             self.optimum, self._least = np.full(self._objective.size, np.nan), np.nan
@@ -104,6 +112,13 @@ class Metrics:
             shares += np.bincount(own + told, weights=judged.share, minlength=classes**2)
         counts: list[list[float]] = (shares * _records(judged) / len(theta)).reshape(classes, -1).tolist()
         return counts
+
+
+def _sample(population: Population, records: int) -> Population:
+    """So many records, drawn by their share of F: each then counts as much as another."""
+    chosen = np.random.default_rng(0).choice(len(population.table), records, p=population.share)
+    table = population.table
+    return _alike(replace(table, rows=table.rows[chosen], labels=table.labels[chosen]))
 
 
 def _alike(table: Table) -> Population:
