@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import gossamer as gs
-from gossamer.estimator.ongoing import _GONE_ON
+from gossamer.estimator.ongoing import _GONE_ON, Ongoing
 from gossamer.estimator.unprotected import NotPrivateWarning
 from gossamer.spec import Spec
 from gossamer.spec.build import build
@@ -233,11 +233,56 @@ def test_a_copy_goes_on_to_the_same_numbers_and_of_a_private_run_only_one_does()
     copy = pickle.loads(pickle.dumps(private))
     assert copy.epsilon_ == private.epsilon_
     private.partial_fit(X[60:], y[60:])
-    with pytest.raises(gs.GossamerError, match=r"a copy of this private run, .*, has gone on from round"):
+    with pytest.raises(gs.GossamerError, match="a copy of this private run has gone on from round"):
         copy.partial_fit(X[60:], y[60:])
     _GONE_ON.clear()  # as in another process, where the file is the only copy
     copy.partial_fit(X[60:], y[60:])
     np.testing.assert_allclose(copy.record_.epsilon.spent, private.record_.epsilon.spent, rtol=1e-12)
+
+
+class Stops:
+    """Rounds that are stopped after so many, as by Ctrl-C."""
+
+    def __init__(self, monkeypatch, after):
+        self.left, self.one_round = after, Ongoing._one_round
+        monkeypatch.setattr(Ongoing, "_one_round", lambda run: self(run))
+
+    def __call__(self, run):
+        self.left -= 1
+        if self.left == -1:
+            raise KeyboardInterrupt
+        self.one_round(run)
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+@pytest.mark.parametrize("rounds", [0, 7])
+def test_after_a_call_that_was_stopped_nothing_goes_on_and_nothing_starts_anew(monkeypatch, calls, rounds):
+    X, y = numbers(60)
+    made = gs.PrivateDecentralizedClassifier(2.0, bounds=(-1, 1), classes=[0, 1], per_round=2, **QUICK)
+    for _ in range(calls):
+        made.partial_fit(X, y)
+    with monkeypatch.context() as patch:
+        Stops(patch, rounds)
+        with pytest.raises(KeyboardInterrupt):
+            made.partial_fit(X, y)
+    run, t = made._run, made._run.t
+    assert t == 10 * calls + rounds
+    for model in (made, pickle.loads(pickle.dumps(made))):
+        with pytest.raises(gs.GossamerError, match="a call was stopped before its end.* start anew with a clone"):
+            model.partial_fit(X, y)
+    assert made._run is run
+    assert run.t == t
+    assert clone(made).partial_fit(X, y).record_.t == 10
+
+
+def test_records_that_are_refused_may_be_given_again():
+    X, y = numbers(60)
+    made = gs.PrivateDecentralizedClassifier(2.0, bounds=(-1, 1), classes=[0, 1], per_round=2, **QUICK)
+    for _ in range(2):
+        with pytest.raises(gs.GossamerError, match="y has the class 2"):
+            made.partial_fit(X, y + 1)
+        made.partial_fit(X, y)
+    assert made.record_.t == 20
 
 
 # -- frames, names and units -------------------------------------------------------------------------------------------

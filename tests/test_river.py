@@ -15,6 +15,7 @@ from river import checks, compose, datasets, metrics, preprocessing
 
 import gossamer as gs
 from gossamer.estimator import ClassifyingLearner, PredictingLearner
+from gossamer.estimator.ongoing import Ongoing
 from gossamer.estimator.unprotected import NotPrivateWarning
 from gossamer.spec import Spec
 from gossamer.spec.build import build
@@ -159,6 +160,23 @@ def test_a_network_is_pickled_with_all_that_it_knows():
         some[1].learn_one({"a": 0.5}, 1)
     np.testing.assert_allclose(copies[0].network.record.theta, network.record.theta, rtol=1e-12, atol=1e-14)
     assert copies[0].network.record.t == 16
+
+
+def test_after_a_record_whose_round_was_stopped_nothing_goes_on(monkeypatch):
+    network = gs.LearnerNetwork(2, 2.0, bounds={"a": (-1, 1)}, classes=(0, 1), **QUICK)
+    first, second = network.classifier(0), network.classifier(1)
+    first.learn_one({"a": 0.5}, 1)
+
+    def stopped(run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ongoing, "_one_round", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            second.learn_one({"a": 0.5}, 1)
+    for learner in (first, second, pickle.loads(pickle.dumps(second))):
+        with pytest.raises(gs.GossamerError, match="a call was stopped before its end.* start anew with a clone"):
+            learner.learn_one({"a": 0.5}, 1)
 
 
 MISTAKES = [

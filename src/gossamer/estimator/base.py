@@ -66,6 +66,8 @@ class DecentralizedEstimator(BaseEstimator, ABC):
                 "partial_fit after fit: what fit has learnt is a run that has ended, with its budget; learn from all "
                 "rows with fit, or from the first on with partial_fit, on a clone."
             )
+        if isinstance(run := vars(self).get("_run"), Ongoing):
+            run.refuse_more()
         given = self._given(X, y, learner, classes, first)
         with said_by(words_for(given.target)):
             run = start(self._asked(), given) if first else self._run
@@ -75,6 +77,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
                 self._ended(run)  # before anything is sent: whatever stops the rounds, no second run begins anew
             run.advance()
             self._ended(run)
+            run.done()
         if first:
             warn_unless_said(self.epsilon, 3)
         return self
