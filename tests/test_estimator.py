@@ -268,7 +268,7 @@ def test_after_a_call_that_was_stopped_nothing_goes_on_and_nothing_starts_anew(m
     run, t = made._run, made._run.t
     assert t == 10 * calls + rounds
     for model in (made, pickle.loads(pickle.dumps(made))):
-        with pytest.raises(gs.GossamerError, match="a call was stopped before its end.* start anew with a clone"):
+        with pytest.raises(gs.GossamerError, match=r"a call was stopped before its end.* start anew with a clone"):
             model.partial_fit(X, y)
     assert made._run is run
     assert run.t == t
@@ -283,6 +283,38 @@ def test_records_that_are_refused_may_be_given_again():
             made.partial_fit(X, y + 1)
         made.partial_fit(X, y)
     assert made.record_.t == 20
+
+
+# -- whose budget ------------------------------------------------------------------------------------------------------
+
+BUDGETS = {"bounds": (-1, 1), "classes": [0, 1], "steps": 20, "network": "complete"}
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_a_list_of_budgets_goes_by_the_learners_numbers_and_not_by_their_text(way):
+    X, y = numbers(240)
+    wanted = [1.0 + k for k in range(12)]
+    model = gs.PrivateDecentralizedClassifier(wanted, **BUDGETS)
+    getattr(model, way)(X, y, learner=np.arange(240) % 12)
+    assert model.record_.config["stream"]["names"] == tuple(str(k) for k in range(12))
+    np.testing.assert_allclose(model.record_.epsilon.for_ever, wanted, rtol=1e-2)
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_learners_with_names_get_the_budgets_of_their_names(way):
+    X, y = numbers(60)
+    who = np.where(np.arange(60) % 2, "alpha", "north")
+    for wanted in ({"north": 1.0, "alpha": 8.0}, pd.Series({"north": 1.0, "alpha": 8.0})):
+        model = gs.PrivateDecentralizedClassifier(wanted, **BUDGETS)
+        getattr(model, way)(X, y, learner=who)
+        np.testing.assert_allclose(model.record_.epsilon.for_ever, [8.0, 1.0], rtol=1e-2)
+        assert "ε by learner: alpha 8, north 1." in model.notes_
+        assert "Learners in the order of the network's: alpha, north." in model.notes_
+    asked = "a list leaves open whose each is, as learners have names; give epsilon={'alpha': …, 'north': …}"
+    with pytest.raises(gs.GossamerError, match=re.escape(asked)):
+        getattr(gs.PrivateDecentralizedClassifier([1.0, 8.0], **BUDGETS), way)(X, y, learner=who)
+    with pytest.raises(gs.GossamerError, match="expected one for each of the learners alpha, north"):
+        getattr(gs.PrivateDecentralizedClassifier({"alpha": 1.0}, **BUDGETS), way)(X, y, learner=who)
 
 
 # -- frames, names and units -------------------------------------------------------------------------------------------

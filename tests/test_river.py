@@ -175,8 +175,15 @@ def test_after_a_record_whose_round_was_stopped_nothing_goes_on(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             second.learn_one({"a": 0.5}, 1)
     for learner in (first, second, pickle.loads(pickle.dumps(second))):
-        with pytest.raises(gs.GossamerError, match="a call was stopped before its end.* start anew with a clone"):
+        with pytest.raises(gs.GossamerError, match=r"a call was stopped before its end.* start anew with a clone"):
             learner.learn_one({"a": 0.5}, 1)
+
+
+def test_budgets_go_in_the_order_of_the_learners_or_by_their_names():
+    for wanted in ([1.0, 8.0], {"alpha": 8.0, "north": 1.0}):
+        network = gs.LearnerNetwork(("north", "alpha"), wanted, bounds={"a": (-1, 1)}, classes=(0, 1), **QUICK)
+        np.testing.assert_allclose(network.record.epsilon.for_ever, [1.0, 8.0], rtol=1e-2)
+        assert "ε by learner: north 1, alpha 8." in network.record.notes
 
 
 MISTAKES = [

@@ -44,8 +44,8 @@ class LearnerNetwork(base.Base):
     learners
         How many, or their names.
     epsilon
-        The budget ε of every record, for ever, or one for each learner. None learns without noise and warns; math.inf
-        does so without a warning.
+        The budget ε of every record, for ever, or one for each learner: a list in the order of `learners`, or
+        {learner: ε}. None learns without noise and warns; math.inf does so without a warning.
     delta
         δ of the claim [default: 1e-5].
     graph
@@ -148,7 +148,7 @@ class LearnerNetwork(base.Base):
                 classes=None if self.classes is None else self._schema.classes, target_bounds=self.target_bounds,
                 clip=self.clip, l2=self.l2, standardise=self.standardise, algorithm=self.algorithm, steps=self.steps,
                 horizon=self.horizon, secrets=self.secrets, colluders=self.colluders,
-            )  # fmt: skip
+            ).among(self._names)  # fmt: skip
             pace = np.full(len(self._names), self.per_round)
             self._run = Ongoing(plan_of(asked, self._schema, self._schema.table(), self._names, pace))
         return self._run
