@@ -317,6 +317,26 @@ def test_learners_with_names_get_the_budgets_of_their_names(way):
         getattr(gs.PrivateDecentralizedClassifier({"alpha": 1.0}, **BUDGETS), way)(X, y, learner=who)
 
 
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+@pytest.mark.parametrize("same", [lambda y: y, lambda y: y.to_numpy(), lambda y: y.map({0: "a", 1: "b"}), list])
+def test_a_label_does_not_decide_whose_a_private_row_is(way, same):
+    X, y = numbers(60)
+    y = pd.Series(y, name="ill")
+    with pytest.raises(gs.NotProvable, match="learner= holds what y holds"):
+        getattr(gs.PrivateDecentralizedClassifier(2.0, **BUDGETS), way)(X, y, learner=same(y))
+    getattr(gs.PrivateDecentralizedClassifier(math.inf, **BUDGETS), way)(X, y, learner=same(y))
+
+
+def test_few_rows_of_a_later_call_may_look_like_their_labels():
+    X, y = numbers(60)
+    who = np.arange(60) % 2
+    model = gs.PrivateDecentralizedClassifier(2.0, **BUDGETS).partial_fit(X, y, learner=who)
+    model.partial_fit(X[:2], [0, 1], learner=[0, 1])
+    labels = np.array([0, 1])
+    with pytest.raises(gs.NotProvable, match="learner= holds what y holds"):
+        model.partial_fit(X[:2], labels, learner=labels)
+
+
 # -- frames, names and units -------------------------------------------------------------------------------------------
 
 
