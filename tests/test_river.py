@@ -15,6 +15,7 @@ from river import checks, compose, datasets, metrics, preprocessing
 
 import gossamer as gs
 from gossamer.estimator import ClassifyingLearner, PredictingLearner
+from gossamer.estimator.ongoing import Ongoing
 from gossamer.estimator.unprotected import NotPrivateWarning
 from gossamer.spec import Spec
 from gossamer.spec.build import build
@@ -161,12 +162,72 @@ def test_a_network_is_pickled_with_all_that_it_knows():
     assert copies[0].network.record.t == 16
 
 
+def test_after_a_record_whose_round_was_stopped_nothing_goes_on(monkeypatch):
+    network = gs.LearnerNetwork(2, 2.0, bounds={"a": (-1, 1)}, classes=(0, 1), **QUICK)
+    first, second = network.classifier(0), network.classifier(1)
+    first.learn_one({"a": 0.5}, 1)
+
+    def stopped(run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ongoing, "_one_round", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            second.learn_one({"a": 0.5}, 1)
+    for learner in (first, second, pickle.loads(pickle.dumps(second))):
+        with pytest.raises(gs.GossamerError, match=r"a call was stopped before its end.* start anew with a clone"):
+            learner.learn_one({"a": 0.5}, 1)
+
+
+def test_budgets_go_in_the_order_of_the_learners_or_by_their_names():
+    for wanted in ([1.0, 8.0], {"alpha": 8.0, "north": 1.0}):
+        network = gs.LearnerNetwork(("north", "alpha"), wanted, bounds={"a": (-1, 1)}, classes=(0, 1), **QUICK)
+        np.testing.assert_allclose(network.record.epsilon.for_ever, [1.0, 8.0], rtol=1e-2)
+        assert "ε by learner: north 1, alpha 8." in network.record.notes
+
+
+class NoNumber:
+    def __float__(self):
+        raise RuntimeError
+
+    def __str__(self):
+        raise RuntimeError
+
+
+ODD = [10**400, 10**5000, [1], [1, 2], {}, None, "a", 1j, math.nan, math.inf, np.ones(1), np.ones(2), b"1", NoNumber()]
+
+
+@pytest.mark.parametrize("labels", [{"classes": (0, 1)}, {"target_bounds": (0, 1)}])
+def test_no_value_decides_whether_a_private_record_is_taken(labels):
+    network = gs.LearnerNetwork(
+        2, 2.0, bounds={"a": (-1, 1), "b": (-1, 1)}, categories={"word": ("x", "y")}, **labels, **QUICK
+    )
+    made = network.classifier if "classes" in labels else network.regressor
+    learners = [made(k) for k in range(2)]
+    for odd in ODD:
+        for learner in learners:
+            learner.learn_one({"a": odd, "b": 0.5, "word": odd}, odd)
+    assert network.record.t == len(ODD)
+    np.testing.assert_array_equal(network.row_of({"a": [1], "b": 0.5}), network.row_of({"b": 0.5}))
+    np.testing.assert_array_equal(network.row_of({"a": 10**400, "b": 0.5}), network.row_of({"b": 0.5}))
+
+
+def test_without_a_budget_a_label_that_is_no_class_is_refused():
+    network = gs.LearnerNetwork(2, math.inf, bounds={"a": (0, 1)}, classes=(0, 1), **QUICK)
+    with pytest.raises(gs.GossamerError, match=r"y=\[1, 2\]: expected one of the classes"):
+        network.classifier(0).learn_one({"a": 1}, [1, 2])
+
+
+PACES = (0, -1, "2", 1.5, True)
 MISTAKES = [
     ({"bounds": {"a": (0, 1)}}, "say what labels may be, either classes="),
     ({"classes": (0, 1)}, "say what features may be, bounds="),
     ({"bounds": {"a": (0, 1)}, "classes": (0, 1), "learners": 1}, "learners=1: expected at least 2"),
     ({"bounds": {"a": (1, 0)}, "classes": (0, 1)}, "range 1:0 of column 'a'"),
     ({"bounds": {"a": (0, 1)}, "classes": (1,)}, "expected at least two names"),
+    *(({"bounds": {"a": (0, 1)}, "classes": (0, 1), "per_round": n}, "expected a whole number ≥ 1") for n in PACES),
+    ({"categories": {"target": ("a", "b")}, "classes": (0, 1)}, "a feature may not be called 'target'"),
+    ({"bounds": {"target": (0, 1)}, "target_bounds": (0, 1)}, "a feature may not be called 'target'"),
 ]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gossamer.errors import BadValue
+from gossamer.errors import UNSAID, Argument, BadValue
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network
 from gossamer.spec import Spec
@@ -18,6 +18,7 @@ from gossamer.spec.description import OWN_STEPS
 from gossamer.spec.rules import Learnt
 from gossamer.streams.columns import Columns, Numbers, text_of
 from gossamer.streams.own import Declared
+from gossamer.streams.schema import few
 
 SOURCE = "X"  # what errors call the records
 FEWEST_STEPS = 100  # rounds, however few records there are
@@ -88,6 +89,30 @@ class Asked:
         given = {name: value for name, value in wanted.items() if value is not None}
         kind = self.learnt.kind.name
         return Spec.of(csv=SOURCE, target=target, model=kind, algorithm=self.algorithm, seed=self.seed, **given)
+
+    def among(self, names: Sequence[str], named_by_rows: bool = False) -> Asked:
+        """The same with budgets in the order of these learners; refuses a list that leaves open whose each is."""
+        given = self.epsilon
+        if hasattr(given, "keys"):  # a mapping, or a series of pandas
+            said = [(text_of(name), given[name]) for name in given.keys()]  # noqa: SIM118  (a series has values, too)
+            if sorted(name for name, _ in said) != sorted(names):
+                raise BadValue("epsilon", dict(said), f"expected one for each of the learners {few(names)}")
+            return replace(self, epsilon=[dict(said)[name] for name in names])
+        if named_by_rows and self.private and np.size(given) > 1 and not _numbered(names):
+            each = ", ".join(f"{name!r}: …" for name in names[:3]) + ", …" * (len(names) > 3)
+            raise BadValue("epsilon", given, "a list leaves open whose each is, as learners have names", [
+                "give ", Argument("epsilon", UNSAID, f"epsilon={{{each}}}"),
+            ])  # fmt: skip
+        return self
+
+    def notes_of(self, names: Sequence[str]) -> list[str]:
+        """Who has which budget, and who is which in a given network, where that is not plain."""
+        notes = list[str]()
+        if self.private and len(set(each := [float(one) for one in np.ravel(self.epsilon)])) > 1:
+            notes.append(f"ε by learner: {', '.join(f'{n} {one:g}' for n, one in zip(names, each, strict=True))}.")
+        if self.network is not None and not _numbered(names):
+            notes.append(f"Learners in the order of the network's: {', '.join(names)}.")
+        return notes
 
     def steps_for(self, records: int) -> int:
         """Rounds: as many as for a file, or as there are records where those are few. How many there are is public."""
@@ -171,7 +196,11 @@ def _numbers(argument: str, given: Any) -> str:
     try:
         return ",".join(repr(float(one)) for one in np.ravel(given))
     except (TypeError, ValueError):
-        raise BadValue(argument, given, "expected a number above 0, one for each learner, or None") from None
+        raise BadValue(argument, given, "expected a number above 0, {learner: ε}, or None") from None
+
+
+def _numbered(names: Sequence[str]) -> bool:
+    return list(names) == [str(k) for k in range(len(names))]
 
 
 def _whole(argument: str, given: Any) -> int | None:

@@ -8,9 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, NotProvable
 from gossamer.estimator.asked import Asked, column_named
-from gossamer.estimator.given import Given, features_of_array, features_of_frame, given_of, is_frame, name_of_labels
+from gossamer.estimator.given import (
+    Given,
+    features_of_array,
+    features_of_frame,
+    given_of,
+    is_frame,
+    labels_decide,
+    name_of_labels,
+)
 from gossamer.estimator.ongoing import Ongoing, start
 from gossamer.estimator.training import Trained, train
 from gossamer.estimator.unprotected import warn_unless_said
@@ -66,6 +74,8 @@ class DecentralizedEstimator(BaseEstimator, ABC):
                 "partial_fit after fit: what fit has learnt is a run that has ended, with its budget; learn from all "
                 "rows with fit, or from the first on with partial_fit, on a clone."
             )
+        if isinstance(run := vars(self).get("_run"), Ongoing):
+            run.refuse_more()
         given = self._given(X, y, learner, classes, first)
         with said_by(words_for(given.target)):
             run = start(self._asked(), given) if first else self._run
@@ -75,6 +85,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
                 self._ended(run)  # before anything is sent: whatever stops the rounds, no second run begins anew
             run.advance()
             self._ended(run)
+            run.done()
         if first:
             warn_unless_said(self.epsilon, 3)
         return self
@@ -98,10 +109,15 @@ class DecentralizedEstimator(BaseEstimator, ABC):
     def _given(self, X: Any, y: Any, learner: Any, classes: Any, first: bool, least: int = 1) -> Given:
         """Rows and labels as the library's columns."""
         name = name_of_labels(y) if first else self._model.schema.target  # type: ignore[union-attr]
-        features, y = self._features(X, y, first, least)
-        labels = self._labelled(y, classes, first)
+        features, checked = self._features(X, y, first, least)
+        labels = self._labelled(checked, classes, first)
         if len(labels) != len(features):
             raise GossamerError(f"X has {len(features)} rows and y {len(labels)}: give a label for every row.")
+        if Asked(epsilon=self.epsilon).private and labels_decide(y, learner, first):
+            raise NotProvable(
+                "privacy cannot be proved: learner= holds what y holds, so that a row's label decides whose it is, and "
+                "with that in which round others are used: give learner= something that is known without the labels."
+            )
         return given_of(features, labels, name, learner)
 
     def _features(self, X: Any, y: Any, first: bool, least: int = 1) -> tuple[Columns, Any]:

@@ -26,8 +26,9 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
 
     Parameters
     ----------
-    epsilon : float, or one for each learner; default None
-        The budget ε of every row. None trains without noise and warns; math.inf does so without a warning.
+    epsilon : float, or {learner: float}; default None
+        The budget ε of every row. Where learners have no names but numbers, 0, 1, …, it may be a list in that order.
+        None trains without noise and warns; math.inf does so without a warning.
     delta : float, default None
         δ of the claim. None: 1e-5, or less where there are 50,000 rows or more.
     learners : int, default None

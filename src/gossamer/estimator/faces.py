@@ -8,6 +8,9 @@ A record that a learner is given waits until all learners have as many as a roun
 round, and each goes on with its own model. Records that come one by one cannot be looked at beforehand: so what a
 feature may be, and what a label, is declared, with a budget and without. A feature that a record does not have is the
 middle of its range, or none of its categories; one that was not declared is not looked at.
+
+With a budget no value decides whether a record is taken, because how many there are in a round is public: what is no
+number is the middle, and a label that is no class counts as the first. Without a budget such a label is refused.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class LearnerNetwork(base.Base):
     learners
         How many, or their names.
     epsilon
-        The budget ε of every record, for ever, or one for each learner. None learns without noise and warns; math.inf
-        does so without a warning.
+        The budget ε of every record, for ever, or one for each learner: a list in the order of `learners`, or
+        {learner: ε}. None learns without noise and warns; math.inf does so without a warning.
     delta
         δ of the claim [default: 1e-5].
     graph
@@ -106,6 +109,8 @@ class LearnerNetwork(base.Base):
         self.algorithm = algorithm
         self.secrets = secrets
         self.colluders = colluders
+        if isinstance(per_round, bool) or not isinstance(per_round, int | np.integer) or per_round < 1:
+            raise BadValue("per_round", per_round, "expected a whole number ≥ 1")
         self._run: Ongoing | None = None
         self._schema = self._declared()
         self._layout = _Layout.of_schema(self._schema)
@@ -125,6 +130,11 @@ class LearnerNetwork(base.Base):
                 Argument("bounds", {"age": (18, 100)}), " for numbers and ",
                 Argument("categories", {"sex": ("f", "m")}), " for words.",
             )  # fmt: skip
+        if TARGET in {str(name) for name in (*(self.bounds or ()), *(self.categories or ()))}:
+            raise GossamerError(
+                f"a feature may not be called {TARGET!r}, which is what the label is called here: declare the label's "
+                "with classes= or target_bounds=, or give the feature another name."
+            )
         ranges = {str(name): (float(low), float(high)) for name, (low, high) in (self.bounds or {}).items()}
         categories = {str(name): [text_of(one) for one in kinds] for name, kinds in (self.categories or {}).items()}
         if self.target_bounds is not None:
@@ -148,7 +158,7 @@ class LearnerNetwork(base.Base):
                 classes=None if self.classes is None else self._schema.classes, target_bounds=self.target_bounds,
                 clip=self.clip, l2=self.l2, standardise=self.standardise, algorithm=self.algorithm, steps=self.steps,
                 horizon=self.horizon, secrets=self.secrets, colluders=self.colluders,
-            )  # fmt: skip
+            ).among(self._names)  # fmt: skip
             pace = np.full(len(self._names), self.per_round)
             self._run = Ongoing(plan_of(asked, self._schema, self._schema.table(), self._names, pace))
         return self._run
@@ -174,7 +184,7 @@ class LearnerNetwork(base.Base):
         if layout.numbers:
             row[layout.columns] = layout.scale.of([x.get(name) for name in layout.numbers])
         for name, places in layout.words.items():
-            place = places.get(text_of(x.get(name)))
+            place = places.get(_word(x.get(name)))
             if place is not None:
                 row[place] = 1.0
         return row
@@ -223,16 +233,24 @@ class _Layout(NamedTuple):
 def _numbers(values: Sequence[Any]) -> Array:
     """Numbers, NaN for what is none."""
     try:
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        return np.array([_number(one) for one in values])
+        numbers = np.array(values, dtype=float)
+    except Exception:  # each by itself, then
+        numbers = np.empty(())
+    return numbers if numbers.shape == (len(values),) else np.array([_number(one) for one in values])
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except Exception:  # whatever a value does when it is asked for a number, its record is taken
         return math.nan
+
+
+def _word(value: Any) -> str:
+    try:
+        return text_of(value)
+    except Exception:  # such as a number of more digits than Python writes
+        return ""
 
 
 class _Learner(base.Estimator):
@@ -280,10 +298,18 @@ class ClassifyingLearner(_Learner, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Take in one record; a round is run once every learner has as many as it takes."""
-        if y not in self._number:
+        number, run = self._number_of(y), self.network.run
+        if number is None and run.plan.mechanism is None:
             known = list(self._number)
             raise BadValue("y", y, f"expected one of the classes {known!r}", "name it in classes= from the start")
-        self.network.run.learn_encoded(self._place, self.network.row_of(x), float(self._number[y]))
+        run.learn_encoded(self._place, self.network.row_of(x), float(number or 0))
+
+    def _number_of(self, y: Any) -> int | None:
+        """A class's number, None for what is no class."""
+        try:
+            return self._number.get(y)
+        except Exception:  # a list has no hash, for example
+            return None
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Every class's probability, by this learner's own model."""

@@ -51,10 +51,24 @@ def given_of(features: Columns, target: Column, target_name: str, learner: Any) 
     if learner is None:
         return Given(replace(features, columns=columns), name, None)
     owner = free_name("learner", columns)
-    words = words_of(learner.to_list() if hasattr(learner, "to_list") else np.asarray(learner).tolist())
+    words = words_of(_texts(learner))
     if len(words) != len(features):
         raise GossamerError(f"X has {len(features)} rows and learner {len(words)}: say whose each row is.")
     return Given(replace(features, columns={**columns, owner: words}), name, owner)
+
+
+def labels_decide(y: Any, learner: Any, first: bool) -> bool:
+    """Whether whose a row is, is its label. A later call's few rows may hold the same by chance."""
+    if learner is None:
+        return False
+    name = getattr(learner, "name", None)
+    if learner is y or (isinstance(name, str) and name == getattr(y, "name", None)):
+        return True
+    return first and _texts(learner) == _texts(y)
+
+
+def _texts(values: Any) -> list[str]:
+    return [text_of(one) for one in (values.to_list() if hasattr(values, "to_list") else np.asarray(values).tolist())]
 
 
 def free_name(name: str, taken: Mapping[str, Any]) -> str:

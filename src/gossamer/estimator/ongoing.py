@@ -9,6 +9,9 @@ the rounds that it was meant for are done. A row that is given twice is two reco
 
 **Copies.** A pickled copy predicts, saves and goes on. But two copies of a private run that both go on would release
 the same state twice: whichever goes on second, in the same process, is refused.
+
+**Calls that are stopped.** Nobody can tell which of a stopped call's records have been learnt from. To give them again
+would be to use some twice, and a budget is for once: so nothing goes on after it.
 """
 
 from __future__ import annotations
@@ -63,6 +66,7 @@ class Ongoing:
         self._name = secrets.token_hex(16)  # what all copies of this run share
         self._past: list[Batch] = []
         self._waiting: list[deque[tuple[Array, float]]] = [deque() for _ in plan.names]
+        self._broken = False  # whether a call began to take records in, and did not come to its end
         self._dealt = 0  # rows that came without a learner's name so far
         self._clipped: dict[str, int] = {}
         self._history = list[Any]()
@@ -107,26 +111,40 @@ class Ongoing:
     # -- records in ----------------------------------------------------------------------------------------------------
 
     def take(self, given: Given) -> None:
-        """Take records in, all or none of them; they wait for their rounds."""
+        """Take records in, all or none of them; they wait for their rounds. `done` says that the call has ended."""
         self._encode(given.columns, self._owners(given))
         self._dealt += len(given.columns) if given.owner is None else 0
 
+    def done(self) -> None:
+        """All that the call was to do is done, and the next may come."""
+        self._broken = False
+
     def learn_encoded(self, learner: int, row: Array, label: float) -> None:
         """Take in one record of a learner, as the plan's table has it."""
-        self._refuse_more()
+        self.refuse_more()
+        self._broken = True
         self._waiting[learner].append((row, label))
         self.advance()
+        self.done()
 
     def _encode(self, columns: Columns, owners: Integers) -> None:
         clipped: Counter[str] = Counter()
         records = with_rows(self.plan.table, self.plan.schema, *self.plan.schema.encode(columns, clipped=clipped))
-        self._refuse_more()
+        self.refuse_more()
+        self._broken = True
         for name, count in clipped.items():
             self._clipped[name] = self._clipped.get(name, 0) + count
         for owner, row, label in zip(owners.tolist(), records.rows, records.labels, strict=True):
             self._waiting[owner].append((row, label))
 
-    def _refuse_more(self) -> None:
+    def refuse_more(self) -> None:
+        """Refuse records that no round may take in any more."""
+        if self._broken:
+            raise GossamerError(
+                "a call was stopped before its end, and some of its records may have been learnt from already: given "
+                "again they would be used twice, for which the budget does not hold; start anew with a clone, which is "
+                "a new run with a budget of its own."
+            )
         if self.t >= self.plan.horizon:
             raise GossamerError(
                 f"the {self.plan.horizon:g} rounds that this run was planned for are done, and its budget is for no "
@@ -135,9 +153,8 @@ class Ongoing:
             )  # fmt: skip
         if _GONE_ON.get(self._name, -1) >= self.t:
             raise GossamerError(
-                f"a copy of this private run, or a call that was interrupted, has gone on from round {self.t}: a "
-                "second time would release the same state twice, and its budget would not hold; use the copy that is "
-                "ahead."
+                f"a copy of this private run has gone on from round {self.t}: a second time would release the same "
+                "state twice, and its budget would not hold; use the copy that is ahead."
             )
 
     def _owners(self, given: Given) -> Integers:
@@ -291,6 +308,7 @@ class Ongoing:
             "name": self._name,
             "past": [tuple(batch) for batch in self._past],
             "waiting": [list(own) for own in self._waiting],
+            "broken": self._broken,
             "dealt": self._dealt,
             "clipped": dict(self._clipped),
             "history": list(self._history),
@@ -302,6 +320,7 @@ class Ongoing:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.plan, self.t, self._name, self._dealt = kept["plan"], kept["t"], kept["name"], kept["dealt"]
+        self._broken = kept["broken"]
         self._past = [Batch(*batch) for batch in kept["past"]]
         self._waiting = [deque(own) for own in kept["waiting"]]
         self._clipped, self._history = dict(kept["clipped"]), list(kept["history"])

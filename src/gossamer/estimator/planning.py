@@ -27,7 +27,7 @@ from gossamer.spec.build import build_mechanism, build_model
 from gossamer.spec.description import OWN_STEPS
 from gossamer.spec.rules import check_model_settings, check_privacy, decide_noise, ridge_of, standardises
 from gossamer.streams.inferring import notes_of, undeclared_of
-from gossamer.streams.own import Dealing, schema_of
+from gossamer.streams.own import Dealing, in_turn_of_names, schema_of
 from gossamer.streams.schema import Schema
 from gossamer.types import Array, Integers
 
@@ -72,6 +72,7 @@ def plan_for(asked: Asked, given: Given) -> Plan:
     said = [*columns.notes, *notes_of(found, schema), *read_off(asked)]
     said += [f"Left out, because the name says that it only numbers the records: {name}." for name in left_out]
     table = schema.packed_table(np.empty((0, schema.columns)), np.empty(0))
+    asked = asked.among(names, named_by_rows=given.owner is not None)
     return plan_of(asked, schema, table, names, _pace(asked, counts), given.owner is None, said)
 
 
@@ -84,7 +85,7 @@ def plan_of(
     dealt: bool = False,
     notes: Sequence[str] = (),
 ) -> Plan:
-    """What is to be learnt of records that look so, by the library's rules.
+    """What is to be learnt of records that look so, by the library's rules; budgets are in the order of the names.
 
     As many records are counted on as the planned rounds bring.
     """
@@ -102,7 +103,8 @@ def plan_of(
     model: Any = build_model(spec, learnt, (table.columns,), table, ridge, intercept=True)
     network = asked.network_of(spec, len(names))
     mechanism = build_mechanism(spec, len(names), horizon) if spec.private else None
-    return Plan(spec, schema, table, tuple(names), dealt, pace, model, network, mechanism, steps, horizon, tuple(notes))
+    said = (*notes, *asked.notes_of(names))
+    return Plan(spec, schema, table, tuple(names), dealt, pace, model, network, mechanism, steps, horizon, said)
 
 
 def _learners(asked: Asked, given: Given) -> tuple[tuple[str, ...], Integers]:
@@ -113,10 +115,11 @@ def _learners(asked: Asked, given: Given) -> tuple[tuple[str, ...], Integers]:
             raise BadValue("learners", learners, "expected at least 2, one alone has nobody to learn with")
         return tuple(map(str, range(learners))), np.full(learners, len(given.columns) // learners)
     words = given.columns.words(given.owner)
-    held = sorted((words.names[k], int((words.codes == k).sum())) for k in np.unique(words.codes))
+    held = {words.names[k]: int((words.codes == k).sum()) for k in np.unique(words.codes)}
     if len(held) < 2:
-        raise GossamerError(f"learner is {held[0][0]!r} in every row: it must name at least two learners.")
-    return tuple(name for name, _ in held), np.array([count for _, count in held])
+        raise GossamerError(f"learner is {next(iter(held))!r} in every row: it must name at least two learners.")
+    names = in_turn_of_names(held)
+    return tuple(names), np.array([held[name] for name in names])
 
 
 def _pace(asked: Asked, counts: Integers) -> Integers:

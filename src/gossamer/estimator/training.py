@@ -46,7 +46,6 @@ def train(asked: Asked, given: Given) -> Trained:
     learners = asked.learners_for(count)
     if given.owner is None:
         given = in_order(given, np.random.default_rng(asked.seed).permutation(count))
-    spec = asked.spec(given.target, asked.steps_for(count), asked.horizon)
     declared = asked.declared(given.columns, given.target, given.owner)
     dealing = Dealing(learners, given.owner, seed=asked.seed)
     stream = stream_of(given.columns, declared, dealing, {"estimator": asked.learnt.kind.name})
@@ -56,6 +55,9 @@ def train(asked: Asked, given: Given) -> Trained:
             Argument("learners"), " out.",
         )  # fmt: skip
     refuse_undeclared(asked, stream.table.undeclared)
+    names: Any = stream.description["names"]
+    asked = asked.among(names, named_by_rows=given.owner is not None)
+    spec = asked.spec(given.target, asked.steps_for(count), asked.horizon)
     parts = build(spec, stream, asked.learnt)
     network = asked.network_of(parts.spec, stream.learners)
     gradient: Any = parts.spec.algorithm.gradient
@@ -70,7 +72,7 @@ def train(asked: Asked, given: Given) -> Trained:
         seed=asked.seed,
         progressive=True,
     )
-    notes = told([*parts.said, *read_off(asked), *record.notes], words_for(given.target))
+    notes = told([*parts.said, *read_off(asked), *asked.notes_of(names), *record.notes], words_for(given.target))
     return Trained(record, network, notes)
 
 

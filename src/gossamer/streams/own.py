@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -234,10 +234,18 @@ def _owners(columns: Columns, dealing: Dealing, training: Integers | None) -> di
         return _in_turn(columns.source, count, dealing.learners)
     words = columns.words(dealing.split_by)
     codes = words.codes if training is None else words.codes[training]
-    held = sorted((words.names[k], k) for k in np.unique(codes))
+    held = {words.names[k]: k for k in np.unique(codes)}
     if len(held) < 2:
-        raise GossamerError(f"the split column is {held[0][0]!r} in every record: it must name at least two learners.")
-    return {name: np.flatnonzero(codes == k) for name, k in held}
+        raise GossamerError(
+            f"the split column is {next(iter(held))!r} in every record: it must name at least two learners."
+        )
+    return {name: np.flatnonzero(codes == held[name]) for name in in_turn_of_names(held)}
+
+
+def in_turn_of_names(names: Iterable[str]) -> list[str]:
+    """Learners as everything lists them: by number where all names are whole numbers, else by name."""
+    listed = sorted(names)
+    return sorted(listed, key=int) if all(name.isascii() and name.isdigit() for name in listed) else listed
 
 
 def _in_turn(source: str, count: int, learners: int) -> dict[str, Integers]:
