@@ -58,6 +58,32 @@ def test_json_holds_the_numbers_of_the_same_run_in_python(gossamer, tmp_path):
     assert not (tmp_path / "gossamer-run").exists(), "only what was asked for"
 
 
+def test_what_is_found_in_ones_own_records_is_for_nobody_else_to_read(gossamer, own_csv, tmp_path):
+    words = ("--target", "ill", "--steps", 5)
+    assert gossamer("run", "--csv", own_csv, *words)[0] == 0
+    assert gossamer("run", "--csv", own_csv, *words, "--repeat", 2, "--out", "twice")[0] == 0
+    assert gossamer("run", "mushrooms", "--steps", 5, "--out", "paper")[0] == 0
+    mode = {name: (tmp_path / name).stat().st_mode & 0o077 for name in ("gossamer-run", "twice/seed-0", "twice/seed-1")}
+    assert set(mode.values()) == {0}, mode
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "paper").stat().st_mode & 0o777 == 0o777 & ~umask, "everybody has these records"
+
+
+@pytest.mark.parametrize("words", [(), ("--dump-config",)])
+def test_a_name_that_is_no_text_is_refused_before_the_run(gossamer, own_csv, tmp_path, words):
+    name = os.fsdecode(b"bad\xff.csv")
+    (tmp_path / own_csv).rename(tmp_path / name)
+    code, _, err = gossamer("run", "--csv", name, "--target", "ill", "--steps", 5, *words)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "this name is not UTF-8" in err
+    assert os.listdir(tmp_path) == [name]
+    code, _, err = gossamer("run", "mushrooms", "--steps", 5, "--out", os.fsdecode(b"\xff"))
+    assert code == 2
+    assert "this name is not UTF-8" in err
+
+
 def test_a_users_own_csv(gossamer, own_csv):
     common = ("run", "--csv", own_csv, "--noise", 0, "--steps", 1000, "--l2", 1e-4)
     code, out, _ = gossamer(

@@ -25,7 +25,8 @@ def reader(monkeypatch):
 
     class Reader(threading.Thread):
         def run(self):
-            with urllib.request.urlopen(f"{self.url}events", timeout=LIMIT) as stream:
+            page, _, query = self.url.partition("?")
+            with urllib.request.urlopen(f"{page}events?{query}", timeout=LIMIT) as stream:
                 for line in stream:
                     if line.startswith(b"data: "):
                         self.events.append(json.loads(line[6:]))
@@ -72,6 +73,14 @@ def points_of(event):
             series = chart["series"]
             y = series[0]["y"] if isinstance(series, list) else series["mean over the learners"]
             yield from zip(chart["t"], y, strict=True)
+
+
+def test_the_page_of_ones_own_records_asks_for_a_token(gossamer, reader, own_csv):
+    code, _, err = gossamer("run", "--csv", own_csv, "--target", "ill", "--steps", 20, "--live")
+    assert code == 0, err
+    assert "/?token=" in reader.url
+    reader.join(LIMIT)
+    assert reader.events[-1]["ended"]
 
 
 def test_a_run_that_fails_says_so_on_its_page(gossamer, reader):

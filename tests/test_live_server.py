@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import http.client
 import json
+import os
+import socket
 import threading
 import time
 from urllib.parse import urlsplit
@@ -15,7 +17,7 @@ pytest.importorskip("starlette", reason="needs the extra `live`")
 pytest.importorskip("uvicorn", reason="needs the extra `live`")
 
 from gossamer.errors import GossamerError
-from gossamer.report import server
+from gossamer.report import connections, server
 from gossamer.report.feed import Feed
 from gossamer.report.server import Address, Server, parse_address
 
@@ -88,7 +90,8 @@ def test_the_id_of_another_feed_gets_the_whole_view():
     for t in (1, 2):
         one.push(delta(t))
         other.push(delta(t))
-    for strange in (one.after(None)[0].id, "", "x", "1", f"{other.after(None)[0].id}0", "é.²"):
+    long = f"{other.after(None)[0].id.partition('.')[0]}.{'9' * 5000}"  # which Python would not read
+    for strange in (one.after(None)[0].id, "", "x", "1", f"{other.after(None)[0].id}0", "é.²", long):
         assert [event.kind for event in other.after(strange)] == ["view"]
 
 
@@ -312,6 +315,66 @@ def test_a_page_that_went_away_does_not_hold_up_the_end(serve, listen, monkeypat
     gone.close()
     one.close({"t": 1, "ended": True})
     assert not [thread for thread in threading.enumerate() if thread.name == "live page" and thread is one._thread]
+
+
+def half_asked(one, count):
+    """So many connections that begin a request and leave it there."""
+    made = []
+    for _ in range(count):
+        made.append(socket.create_connection(("127.0.0.1", urlsplit(one.url).port), timeout=LIMIT))
+        made[-1].sendall(b"GET / HT")
+    return made
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="NOT TESTED: open descriptors, without /proc here")
+def test_connections_that_ask_for_nothing_take_few_descriptors_and_nobodys_place(serve, listen):
+    one = serve()
+    stream = listen(one)
+    stream.next()
+    before = descriptors()
+    idle = half_asked(one, 200)
+    try:
+        assert ask(one)[0] == 200, "the page still answers"
+        until = time.monotonic() + LIMIT
+        while descriptors() - before - len(idle) > connections.MOST:  # the server's share
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        one.push(delta(1))
+        while (event := stream.next())["event"] == "beat":
+            pass
+        assert event["event"] == "delta", "and a page that is open stays"
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+@pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_who_does_not_ask_in_time_is_closed_also_after_a_first_request(serve, monkeypatch, first):
+    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+    one = serve()
+    with socket.create_connection(("127.0.0.1", urlsplit(one.url).port), timeout=LIMIT) as connection:
+        connection.sendall(first)
+        assert not first or connection.recv(9) == b"HTTP/1.1 "
+        connection.sendall(b"GET / HT")
+        try:
+            while connection.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass  # which is an end, too
+
+
+def test_a_page_that_cannot_be_served_is_refused_in_a_sentence(serve, monkeypatch):
+    def fail(serving):
+        serving.close()
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(server.asyncio, "run", fail)
+    with pytest.raises(GossamerError, match="leave --live out"):
+        serve()
 
 
 def test_a_mistake_in_following_ends_the_page_and_not_the_run(serve, listen):

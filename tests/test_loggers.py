@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_a_logger_is_told_every_evaluation_of_the_record_in_order():
     assert config["from"] == 0
     assert config["claim"] == record.claim
     assert {name: record.config[name] for name in config if name in record.config}.keys() >= {"algorithm", "stream"}
-    assert all(config[name] == record.config[name] for name in config if name in record.config)
+    assert all(config[name] == record.config[name] for name in config if name in record.config and name != "stream")
     assert [t for t, _ in told.rows] == record.history.t.tolist() == [0, 10, 20, 30, 40]
     for (_, numbers), row in zip(told.rows, record.history, strict=True):
         assert numbers == {name: row[name] for name in MEANS}, "and no ε where nothing is claimed"
@@ -187,10 +188,89 @@ def test_a_run_that_is_resumed_appends_after_the_last_whole_line(tmp_path):
     assert lines(path)[-1]["accuracy"] == whole.history.accuracy[-1]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TESTED: a full disk, as there is no /dev/full here")
-def test_a_full_disk_ends_the_log_and_not_the_run():
+def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, monkeypatch):
+    logger, write = gs.loggers.Jsonl(tmp_path / "log.jsonl"), os.write
+    space = iter([True, True])
+
+    def into_little_space(file, content):
+        fits = file != logger._file or next(space, False)
+        return write(file, content if fits else content[:7])
+
+    monkeypatch.setattr(os, "write", into_little_space)
     with pytest.warns(gs.loggers.LoggerFailed, match="No space left on device"):
-        assert run_of(gs.loggers.Jsonl("/dev/full")).finished
+        assert run_of(logger).finished
+    assert [line["event"] for line in lines(tmp_path / "log.jsonl")] == ["start", "evaluation"], "and no half line"
+
+
+def test_loggers_get_no_digest_of_the_records(tmp_path):
+    """Whoever knows all records but one could try values for it until the digest is right."""
+    rng = np.random.default_rng(0)
+    X, told = rng.uniform(-1, 1, size=(3, 20, 2)), Told()
+    y = (X[..., 0] > 0).astype(float)
+    stream = gs.streams.from_arrays(X, y, ranges=(-1, 1), test=(X[0], y[0]))
+    record = gs.simulate(
+        gs.ldp_gradient_tracking(step=gs.decay(0.5, 0.8)), gs.Network.ring(3), stream, steps=3,
+        model=gs.LogisticRegression(l2=0.1), loggers=[told, gs.loggers.Jsonl(tmp_path / "log.jsonl")],
+    )  # fmt: skip
+    digests = [record.config["stream"][name] for name in ("fingerprint", "test")]
+    everything = (tmp_path / "log.jsonl").read_text() + str(told.started)
+    assert not [digest for digest in digests if digest in everything]
+    assert told.started[0]["stream"]["records"] == record.config["stream"]["records"]
+
+
+@pytest.mark.parametrize("content", [b"the only copy", b'{"time": "2026"}\nmine', b"a,b\n1,2"])
+def test_a_file_that_ends_with_no_line_of_ours_is_left_as_it_is(tmp_path, content):
+    path = tmp_path / "thesis.txt"
+    path.write_bytes(content)
+    with pytest.warns(gs.loggers.LoggerFailed, match="ends with a line that no logger wrote"):
+        assert run_of(gs.loggers.Jsonl(path)).finished
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("half", [b"{", b'{"time": "2026-01'])
+def test_a_line_of_ours_that_was_cut_anywhere_is_dropped(tmp_path, half):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(half)
+    run_of(gs.loggers.Jsonl(path))
+    assert lines(path)[0]["event"] == "start"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="NOT TESTED: a pipe, which this system has not")
+def test_a_pipe_that_nobody_reads_is_refused_and_does_not_hold_up_the_run(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.warns(gs.loggers.LoggerFailed, match="is no regular file"):
+        assert run_of(gs.loggers.Jsonl(tmp_path / "pipe")).finished
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), Speechless(), GeneratorExit()])
+def test_nothing_that_a_logger_raises_ends_the_run(raised):
+    class Ends(Told):
+        def log(self, t, numbers):
+            raise raised
+
+    with pytest.warns(gs.loggers.LoggerFailed, match=rf"Ends failed \({type(raised).__name__}"):
+        assert run_of(Ends()).finished
+
+
+def test_a_failing_logger_ends_no_run_where_warnings_are_errors():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("error")
+        assert run_of(Broken(20)).finished
+    assert "the logger Broken failed (OSError: no route to host)" in str(said[0].message), "and it is shown"
+
+
+def test_ctrl_c_in_a_logger_is_meant_for_the_run():
+    class Slow(Told):
+        def log(self, t, numbers):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(Slow())
 
 
 def test_numbers_of_learners_are_told_apart_and_what_is_not_finite_is_left_out():
@@ -388,7 +468,7 @@ def test_of_a_private_run_it_is_said_which_numbers_are_not_noised(gossamer, monk
     monkeypatch.setitem(sys.modules, "wandb", StandIn("wandb"))
     code, _, err = gossamer("run", "mushrooms", "--steps", 20, "--epsilon", 3, "--log", "wandb")
     assert code == 0
-    assert "errors and accuracies of this private run are not noised, and go to wandb as they are" in err
+    assert "errors, accuracies and counts of clipped values of this private run are not noised, and go to wandb" in err
 
 
 def test_the_logger_of_the_page_runs(tmp_path, monkeypatch, capsys):

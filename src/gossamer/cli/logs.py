@@ -17,8 +17,8 @@ from gossamer.loggers.named import logger_named
 
 EVENTS = "events.jsonl"
 NOT_NOISED = (
-    "gossamer: errors and accuracies of this private run are not noised, and go to {} as they are: keep that as you "
-    "keep the records."
+    "gossamer: errors, accuracies and counts of clipped values of this private run are not noised, and go to {} as "
+    "they are: keep that as you keep the records."
 )
 
 

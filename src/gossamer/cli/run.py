@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from json import loads as read_json
@@ -88,6 +88,7 @@ def run(
     gossamer run --resume gossamer-run                          go on after ctrl-C
     gossamer run mushrooms --steps 20000 --live                 watch it in a browser
     """
+    _check_utf8(spec.given().values())
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
@@ -110,7 +111,8 @@ def run(
     made = None if out or json or plot else fresh_folder("gossamer-run")
     follower = Follower(command=command_for("run", spec), config=write_toml(spec))
     console = Console(stderr=json == STDOUT)
-    with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take) as page:
+    own = spec.data.csv is not None  # whose figures are their owner's
+    with _removed_if_empty(made), live.served(asked, lambda: _starting(spec), follower.take, secret=own) as page:
         follow = None if asked is None else follower
         ended, written, folder = _once(spec, out or made, also_without_noise, log, plot, resume, before, follow)
         put_json(json, told(ended))
@@ -164,6 +166,8 @@ def _once(
     parts = build(spec)
     if also and parts.mechanism is None and parts.algorithm.noise is None:
         raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
+    if resume is None and folder is not None:
+        _for_owner(spec, folder)
     loggers = loggers_of(log, folder, parts.mechanism is not None)
     try:
         if before is not None and before.epsilon is not None and resume is not None:
@@ -174,7 +178,9 @@ def _once(
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
         raise
-    folder = folder or (None if record.finished else fresh_folder("gossamer-run"))  # ctrl-C keeps what can be resumed
+    if folder is None and not record.finished:  # ctrl-C keeps what can be resumed
+        folder = fresh_folder("gossamer-run")
+        _for_owner(spec, folder)
     with undisturbed():  # before anything else: what was sent is spent, whatever happens next
         written = [] if folder is None else _keep(record, spec, folder)
     quiet = _quiet(parts, record) if also and record.finished else None
@@ -207,6 +213,17 @@ def _removed_if_empty(made: Path | None) -> Iterator[None]:
         raise
 
 
+def _for_owner(spec: Spec, folder: Path) -> None:
+    """Where records are one's own, so is what is found in them: make the folder for nobody else to read."""
+    if spec.data.csv is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:  # of a disk that knows no users; a run that was stopped must be kept all the same
+        live.say(f"gossamer: {folder} cannot be kept from other users ({error.strerror}).")
+
+
 def _check_new(out: Path | None) -> None:
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadValue(
@@ -234,6 +251,7 @@ def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
 
 def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | None) -> None:
     """Refuse places that cannot be written, or that are read from, before any work."""
+    _check_utf8([out, plot, json])
     read = (spec.data.csv, spec.data.test, spec.network.graph)
     csv, test, graph = (Path(name) if name else None for name in read)
     check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file(json), plot=plot)
@@ -241,6 +259,17 @@ def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | N
         check_place(out / "record.npz")
     if plot is not None:
         check_picture(plot)
+
+
+def _check_utf8(values: Iterable[object]) -> None:
+    """Refuse a name in bytes that are no text: neither settings nor a report can hold it."""
+    each = (one for value in values for one in (value if isinstance(value, tuple) else (value,)))
+    for name in map(str, each):
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            shown = name.encode(errors="backslashreplace").decode()
+            raise GossamerError(f"{shown}: this name is not UTF-8, and no run can keep it: rename it.") from None
 
 
 def _run(

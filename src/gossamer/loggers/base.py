@@ -16,6 +16,7 @@ from gossamer.errors import GossamerError
 from gossamer.run_record import Record, frozen_json
 
 Numbers = Mapping[str, float | Sequence[float]]  # a number of the whole run by its name, or one for each learner
+DIGESTS = ("fingerprint", "test")  # in a stream's description: of all records, and of those of the test
 
 
 class Logger(Protocol):
@@ -28,8 +29,8 @@ class Logger(Protocol):
     def start(self, config: Mapping[str, Any]) -> None:
         """Once, before the first number.
 
-        `config` is the record's own, with `claim`, what privacy the run may claim; `notes`; and `from`, the rounds that
-        were done before: 0, or where the run that is gone on with had stopped.
+        `config` is the record's own, without digests of the records, and with `claim`, what privacy the run may claim;
+        `notes`; and `from`, the rounds that were done before: 0, or where the run that is gone on with had stopped.
         """
 
     def log(self, t: int, numbers: Numbers) -> None:
@@ -67,7 +68,7 @@ class Loggers:
     @contextmanager
     def told(self, config: Mapping[str, Any]) -> Iterator[None]:
         """Tell them of the start, and of whatever ends the run without a record."""
-        kept = frozen_json(config)
+        kept = frozen_json(_without_digests(config))
         self._each(lambda one: one.start(kept))
         try:
             yield
@@ -87,16 +88,35 @@ class Loggers:
         for one in list(self._loggers):
             try:
                 tell(one)
-            except Exception as error:  # whatever a service, a disk or a user's own code may raise
+            except KeyboardInterrupt:  # which was meant for the run
+                raise
+            except BaseException as error:  # whatever a service, a disk or a user's own code may raise, SystemExit too
                 self._loggers.remove(one)
                 why = one_line(error)
-                said = f"the logger {type(one).__name__} failed ({why}): the run goes on without it."
-                warnings.warn(said, LoggerFailed, stacklevel=4)
+                _warn(f"the logger {type(one).__name__} failed ({why}): the run goes on without it.")
+
+
+def _warn(said: str) -> None:
+    """As a warning; where warnings are errors it is shown all the same, and ends nothing."""
+    try:
+        warnings.warn(said, LoggerFailed, stacklevel=5)
+    except LoggerFailed as warning:
+        warnings.showwarning(warning, LoggerFailed, __file__, 0)
+
+
+def _without_digests(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those of records: whoever knows all records but one could try values for it until the digest is right."""
+    stream = {name: value for name, value in (config.get("stream") or {}).items() if name not in DIGESTS}
+    return {**config, "stream": stream}
 
 
 def one_line(error: BaseException, most: int = 200) -> str:
     """The first line of what an error says."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    try:
+        said = str(error)
+    except Exception:  # of a class whose own words fail
+        said = ""
+    text = next((line.strip() for line in said.splitlines() if line.strip()), "")
     text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return (text if len(text) <= most else text[: most - 1] + "…").rstrip(".")
 

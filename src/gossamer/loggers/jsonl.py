@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gossamer.errors import GossamerError
 from gossamer.loggers.base import Numbers, one_line
 from gossamer.run_record import Record, plain
+
+BEGINS = b'{"time": "'  # every line
 
 
 class Jsonl:
     """Appends a line for the start, with the configuration; for every evaluation; and for the end.
 
     Every line is in the file when the run goes on, so that a crash leaves all lines until then; a last line that a
-    crash cut in two is dropped when the file is next appended to. A run that is resumed appends: it starts with a line
-    `start` of its own, whose `t` says where. Rounds after the record that it went on from are then there twice.
+    crash cut in two is dropped when the file is next appended to. A file that ends with any other half line is refused.
+    A run that is resumed appends: it starts with a line `start` of its own, whose `t` says where. Rounds after the
+    record that it went on from are then there twice.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -28,6 +32,7 @@ class Jsonl:
 
     def start(self, config: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        _check_file(self.path)
         _drop_half_line(self.path)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         about = {name: value for name, value in config.items() if name != "from"}
@@ -57,10 +62,19 @@ class Jsonl:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
 
+def _check_file(path: Path) -> None:
+    """Refuse a pipe, which may keep a run waiting for whoever reads it, and all else that is no file."""
+    if path.exists() and not path.is_file():
+        raise GossamerError(f"{path} is no regular file: name a file, or a new one.")
+
+
 def _drop_half_line(path: Path) -> None:
-    """Cut off what follows the last whole line."""
+    """Cut off what follows the last whole line, if it is the beginning of one of ours."""
     if path.is_file():
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
+        rest = content[whole:]
+        if not rest.startswith(BEGINS) and not BEGINS.startswith(rest):
+            raise GossamerError(f"{path} ends with a line that no logger wrote: name another file, or a new one.")
+        if rest:
             os.truncate(path, whole)

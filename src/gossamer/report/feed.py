@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 KEPT = 600  # deltas; at five a second two minutes, after which a page gets the whole view again
+DIGITS = 18  # of an event's number: more than any run has, and few enough to be read
 Delta = Mapping[str, Any]  # see docs/live.md
 Shown = TypeVar("Shown")
 
@@ -83,7 +84,8 @@ class Feed:
     def _seq_of(self, last: str | None) -> int:
         """Where a page is; beyond all where its id is not of this feed."""
         name, _, seq = (last or "").partition(".")
-        return int(seq) if name == self._name and seq.isascii() and seq.isdecimal() else self._seq + 1
+        ours = name == self._name and seq.isascii() and seq.isdecimal() and len(seq) <= DIGITS
+        return int(seq) if ours else self._seq + 1
 
 
 def add_to_view(view: Any, delta: Delta) -> None:

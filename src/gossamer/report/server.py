@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 EVERY = 0.2  # seconds between deltas: five a second
 BEAT = 5.0  # seconds of silence, after which a page is told that the connection stands
 STREAMS = 32  # open at once
+WAITING = 128  # connections that the system holds until they are accepted
 PATIENCE = 5.0  # seconds that pages get at the end to take the last event
 PORT, PORTS = 7373, 50  # where it listens unless told otherwise: the first of these that is free
 HERE = ("localhost", "127.0.0.1", "::1")
@@ -94,16 +95,22 @@ class Server:
         """Listen; the page's address."""
         import uvicorn
 
+        from gossamer.report.connections import AT_ONCE, Connection
+
         self._socket = _listen(self._at)
         config = uvicorn.Config(
-            self.application(), loop="asyncio", http="h11", ws="none", lifespan="off", log_config=None,
-            log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=2,
+            self.application(), loop="asyncio", http=Connection, backlog=AT_ONCE, ws="none", lifespan="off",
+            log_config=None, log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=2,
         )  # fmt: skip
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
         self._thread.start()
         while not self._uvicorn.started and self._thread.is_alive():
             time.sleep(0.005)
+        if not self._uvicorn.started:
+            self._socket.close()
+            raise GossamerError("the live page cannot be served here: leave --live out, or allow more open files.")
+        self._socket.listen(WAITING)  # the loop accepts a few at a time; who comes meanwhile need not call again
         return self.url
 
     @property
@@ -145,13 +152,15 @@ class Server:
     def _serve(self) -> None:
         async def both() -> None:
             self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+            self._loop.set_exception_handler(lambda *_: None)  # a connection that cannot be had is no news of the run
             asking = asyncio.create_task(self._ask())
             try:
                 await self._uvicorn.serve(sockets=[self._socket])
             finally:
                 asking.cancel()
 
-        asyncio.run(both())
+        with contextlib.suppress(Exception):  # whatever ends the page does not speak into the run
+            asyncio.run(both())
 
     async def _ask(self) -> None:
         """Five times a second: what is new. A mistake here ends the page, and not the run."""
