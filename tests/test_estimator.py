@@ -492,7 +492,8 @@ def test_a_word_among_numbers_is_told_in_the_estimators_words(rows):
         gs.PrivateDecentralizedClassifier(math.inf, **DECLARED, **QUICK).fit(X, y)
     assert str(error.value) == (
         "X, row (from 0) 50: 'old' in column 'age' is not a finite number; correct it, use "
-        "categories={'age': ['A', 'B']} for categories, or learner=X['age'] if it names the learners, or X.drop(columns=['age'])."
+        "categories={'age': ['A', 'B']} for categories, or learner=X['age'] if it names the learners, "
+        "or X.drop(columns=['age'])."
     )
 
 
