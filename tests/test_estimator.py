@@ -375,7 +375,7 @@ def test_what_is_missing_is_refused_or_taken_for_what_was_said():
     made = gs.PrivateDecentralizedClassifier(math.inf, bounds=(-1, 1), **QUICK)
     with pytest.raises(ValueError, match="NaN"):
         clone(made).fit(X, y)
-    with pytest.raises(gs.GossamerError, match=r"X, row 4: no value in column 'b'.*missing='mean-of-range'"):
+    with pytest.raises(gs.GossamerError, match=r"X, row \(from 0\) 3: no value in column 'b'.*missing='mean-of-range'"):
         clone(made).fit(pd.DataFrame(X, columns=list("abc")), y)
     middle = clone(made).set_params(missing="mean-of-range").fit(X, y)
     np.testing.assert_allclose(middle.predict_proba(X)[3], middle.predict_proba(np.nan_to_num(X))[3], rtol=1e-12)
@@ -470,6 +470,10 @@ MISTAKES = [
     ({"learners": 2}, {"learner": np.arange(40) % 3}, r"learners=2 and learner= names 3: leave learners out"),
     ({}, {"learner": ["a"] * 40}, r"must name at least two learners"),
     ({}, {"learner": ["a"] * 39}, r"X has 40 rows and learner 39"),
+    ({}, {"learner": "clinic"}, r"learner='clinic' is one word.* give learner=X\['clinic'\]"),
+    ({}, {"learner": 3}, r"learner has 0 dimensions, expected one name or number for each row"),
+    ({}, {"learner": ["a", None] * 20}, r"learner has no name for 20 rows: say whose each is"),
+    ({}, {"learner": [None, *"ab" * 19, "a"]}, r"learner has no name for 1 row: say whose each is"),
 ]
 
 
@@ -478,6 +482,28 @@ def test_a_mistake_gets_one_sentence(parameters, given, said):
     X, y = numbers(40)
     with pytest.raises(gs.GossamerError, match=said):
         gs.PrivateDecentralizedClassifier(**({"epsilon": math.inf, "steps": 10} | parameters)).fit(X, y, **given)
+
+
+def test_a_word_among_numbers_is_told_in_the_estimators_words(rows):
+    X, y = rows
+    X = X.astype({"age": object})
+    X.iloc[50, list(X.columns).index("age")] = "old"
+    with pytest.raises(gs.GossamerError) as error:
+        gs.PrivateDecentralizedClassifier(math.inf, **DECLARED, **QUICK).fit(X, y)
+    assert str(error.value) == (
+        "X, row (from 0) 50: 'old' in column 'age' is not a finite number; correct it, use "
+        "categories={'age': ['A', 'B']} for categories, or learner=X['age'] if it names the learners, "
+        "or X.drop(columns=['age'])."
+    )
+
+
+def test_many_labels_are_a_quantity_unless_they_are_named():
+    X, y = numbers(60)[0], np.arange(60) % 51
+    for labels in (y, y.astype(float), y.astype(str)):
+        with pytest.raises(gs.GossamerError, match=r"y has 51 distinct labels.* use PrivateDecentralizedRegressor"):
+            gs.PrivateDecentralizedClassifier(math.inf, **QUICK).fit(X, labels)
+    with pytest.warns(UserWarning, match="number of unique classes"):  # scikit-learn's own
+        gs.PrivateDecentralizedClassifier(math.inf, classes=range(51), **QUICK).fit(X, y)
 
 
 def test_partial_fit_says_what_it_cannot_do(rows):

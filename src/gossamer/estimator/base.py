@@ -18,6 +18,7 @@ from gossamer.estimator.given import (
     is_frame,
     labels_decide,
     name_of_labels,
+    refuse_one_name,
 )
 from gossamer.estimator.ongoing import Ongoing, start
 from gossamer.estimator.training import Trained, train
@@ -108,6 +109,7 @@ class DecentralizedEstimator(BaseEstimator, ABC):
 
     def _given(self, X: Any, y: Any, learner: Any, classes: Any, first: bool, least: int = 1) -> Given:
         """Rows and labels as the library's columns."""
+        refuse_one_name(learner)
         name = name_of_labels(y) if first else self._model.schema.target  # type: ignore[union-attr]
         features, checked = self._features(X, y, first, least)
         labels = self._labelled(checked, classes, first)

@@ -18,11 +18,17 @@ from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 from sklearn.utils.validation import assert_all_finite, column_or_1d  # isort: skip
 
 
+MOST_CLASSES = 50  # that are read off labels: more are a quantity, or are named
+
+
 class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
     """Logistic regression that learners fit together without a centre, each under a privacy budget of its own.
 
     It learns what `gossamer run --csv` learns of the same rows, with the same defaults. Two classes are told apart by
     logistic regression, more by softmax regression.
+
+    Every fit spends its ε anew on the rows that it learns from. A GridSearchCV of k fits costs a row that is in all of
+    them k budgets, and epsilon_ of the best estimator knows of one only: see docs/estimator.md.
 
     Parameters
     ----------
@@ -133,9 +139,11 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
     def _labelled(self, y: Any, classes: Any, first: bool) -> Column:
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
+        said = self.classes if classes is None else classes
+        if first and said is None:
+            _refuse_quantity(y)
         check_classification_targets(y)
         if first:
-            said = self.classes if classes is None else classes
             self.classes_ = np.unique(y if said is None else np.asarray(said))
             self._read_off = self.classes_.tolist() if said is None else None
             if len(self.classes_) < 2:
@@ -168,3 +176,13 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         """(rows, classes) every class's probability, in the order of classes_."""
         margins = self._margins(X)
         return self._model.probabilities(margins)
+
+
+def _refuse_quantity(y: NDArray[Any]) -> None:
+    """Whole numbers of many values are no classes that anybody meant; scikit-learn refuses other numbers itself."""
+    whole = y.dtype.kind != "f" or bool((y == np.floor(y)).all())
+    if whole and (count := len(set(y.tolist()))) > MOST_CLASSES:
+        raise GossamerError(
+            f"y has {count} distinct labels, expected at most {MOST_CLASSES} classes: for a quantity use "
+            "PrivateDecentralizedRegressor, or name the classes in classes=."
+        )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gossamer.errors import GossamerError
 from gossamer.estimator.asked import SOURCE
+from gossamer.streams.cells import is_missing
 from gossamer.streams.columns import Column, Columns, Numbers, Words, text_of, words_of
 from gossamer.streams.frames import columns_of_frame
 from gossamer.types import Array, Integers
@@ -32,7 +33,7 @@ def is_frame(X: Any) -> bool:
 
 def features_of_frame(X: Any, words: Collection[str]) -> Columns:
     """A frame's columns, those of `words` as text even where they hold numbers."""
-    return columns_of_frame(SOURCE, X, words)
+    return _counted_from_0(columns_of_frame(SOURCE, X, words))
 
 
 def features_of_array(X: NDArray[Any], names: Sequence[str], words: Collection[str] = ()) -> Columns:
@@ -41,7 +42,12 @@ def features_of_array(X: NDArray[Any], names: Sequence[str], words: Collection[s
     for name, values in zip(names, X.T, strict=True):
         plain = name not in words and values.dtype.kind in "iufb"
         columns[name] = Numbers(np.array(values, dtype=float)) if plain else words_of(values.tolist())
-    return Columns(SOURCE, columns, np.arange(1, len(X) + 1), unit="row")
+    return _counted_from_0(Columns(SOURCE, columns, np.arange(len(X))))
+
+
+def _counted_from_0(columns: Columns) -> Columns:
+    """Rows are numbered as X[…] and X.iloc[…] number them."""
+    return replace(columns, lines=np.arange(len(columns)), unit="row (from 0)")
 
 
 def given_of(features: Columns, target: Column, target_name: str, learner: Any) -> Given:
@@ -54,6 +60,10 @@ def given_of(features: Columns, target: Column, target_name: str, learner: Any) 
     words = words_of(_texts(learner))
     if len(words) != len(features):
         raise GossamerError(f"X has {len(features)} rows and learner {len(words)}: say whose each row is.")
+    nameless = int(np.array([is_missing(one) for one in words.names])[words.codes].sum())
+    if nameless:
+        rows = "1 row" if nameless == 1 else f"{nameless} rows"
+        raise GossamerError(f"learner has no name for {rows}: say whose each is, or leave them out.")
     return Given(replace(features, columns={**columns, owner: words}), name, owner)
 
 
@@ -65,6 +75,17 @@ def labels_decide(y: Any, learner: Any, first: bool) -> bool:
     if learner is y or (isinstance(name, str) and name == getattr(y, "name", None)):
         return True
     return first and _texts(learner) == _texts(y)
+
+
+def refuse_one_name(learner: Any) -> None:
+    """Whose each row is takes one name a row."""
+    if isinstance(learner, str):
+        raise GossamerError(
+            f"learner={learner!r} is one word, expected a name for each row: give learner=X[{learner!r}], if that "
+            "is the column that says it."
+        )
+    if learner is not None and np.ndim(learner) != 1:
+        raise GossamerError(f"learner has {np.ndim(learner)} dimensions, expected one name or number for each row.")
 
 
 def _texts(values: Any) -> list[str]:

@@ -18,6 +18,9 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d  # isort: s
 class PrivateDecentralizedRegressor(RegressorMixin, DecentralizedEstimator):
     """Ridge regression that learners fit together without a centre, each under a privacy budget of its own.
 
+    Every fit spends its ε anew on the rows that it learns from. A GridSearchCV of k fits costs a row that is in all of
+    them k budgets, and epsilon_ of the best estimator knows of one only: see docs/estimator.md.
+
     Parameters and attributes are those of PrivateDecentralizedClassifier, but for the labels:
 
     Parameters

@@ -54,10 +54,10 @@ def train(asked: Asked, given: Given) -> Trained:
             Argument("learners", asked.learners), f" and learner= names {stream.learners}: leave ",
             Argument("learners"), " out.",
         )  # fmt: skip
-    refuse_undeclared(asked, stream.table.undeclared)
     names: Any = stream.description["names"]
     asked = asked.among(names, named_by_rows=given.owner is not None)
     spec = asked.spec(given.target, asked.steps_for(count), asked.horizon)
+    refuse_undeclared(asked, stream.table.undeclared)
     parts = build(spec, stream, asked.learnt)
     network = asked.network_of(parts.spec, stream.learners)
     gradient: Any = parts.spec.algorithm.gradient

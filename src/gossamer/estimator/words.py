@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gossamer.errors import Argument, GossamerError, Part, Sentence, Words, in_words
+from gossamer.errors import Argument, GossamerError, Part, Sentence, Words, in_python, in_words
 
 SAME = {"graph": "network", "split_by": "learner", "seed": "random_state"}  # another name for the same value
 
@@ -18,14 +18,16 @@ def words_for(target: str) -> Words:
     def words(argument: Argument) -> str:
         if argument.name in ("range", "ranges"):
             return _bounds(argument, target)
-        if argument.name == "split_by":
-            return "learner"
+        if argument.name == "categorical":
+            return ""  # a column of words is read as such
+        if argument.name == "split_by" and argument.has_value:
+            return f"learner=X[{argument.value!r}]"
         if argument.name in SAME:
             value = f"={argument.value!r}" if argument.has_value else ""
             return f"{SAME[argument.name]}{value}"
         if argument.name == "drop" and argument.has_value:
             return f"X.drop(columns={argument.value!r})"
-        return ""  # as Python says it
+        return in_python(argument)
 
     return words
 

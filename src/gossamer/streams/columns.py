@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import Argument, GossamerError, Part
+from gossamer.errors import AnyOf, Argument, GossamerError, Part
 from gossamer.streams.cells import EPOCH, day, is_missing, number
 from gossamer.types import Array, Integers
 
@@ -104,9 +104,13 @@ class Columns:
         odd = words.names[int(wrong.argmax())]
         raise self.mistake_in(
             name, wrong, "is not a finite number" if odd else "is empty",
-            "correct it, use ", Argument("categories", f"{name}='A|B'"), " if the column holds categories (",
-            Argument("categorical", [name]), " reads them off the data, for runs without privacy), ",
-            Argument("split_by", name), " if it names the learners, or ", Argument("drop", [name]),
+            "correct it, use ",
+            AnyOf(
+                (Argument("categories", f"{name}='A|B'", f"categories={{{name!r}: ['A', 'B']}}"), " for categories"),
+                (Argument("categorical", [name]), " to read them off the data, for runs without privacy"),
+                (Argument("split_by", name), " if it names the learners"),
+                Argument("drop", [name]),
+            ),
         )  # fmt: skip
 
     def holds_dates(self, name: str) -> bool:
