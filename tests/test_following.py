@@ -62,6 +62,13 @@ def test_a_run_that_goes_on_has_its_past_on_the_page():
     assert view["charts"] == json.loads(json.dumps(record.view()["charts"]))
 
 
+def at_rounds(epsilon, rounds):
+    """ε of these rounds alone: a page has it of more, where it stands still."""
+    at = [epsilon["t"].index(t) for t in rounds]
+    learners = [{**one, "y": [one["y"][k] for k in at]} for one in epsilon["learners"]]
+    return {**epsilon, "t": list(rounds), "learners": learners}
+
+
 def test_epsilon_is_told_for_rounds_that_are_done_and_ends_as_it_is_booked():
     told, follower = [], Follower()
 
@@ -74,12 +81,40 @@ def test_epsilon_is_told_for_rounds_that_are_done_and_ends_as_it_is_booked():
 
     privacy = gs.Gaussian.for_budget([1.0, 2.0, 3.0, 4.0], 1e-5, where="source")
     record, view = follow(5, privacy=privacy)
-    assert view["epsilon"] == json.loads(json.dumps(record.view()["epsilon"]))
+    known = view["epsilon"]
+    assert at_rounds(known, record.view()["epsilon"]["t"]) == json.loads(json.dumps(record.view()["epsilon"]))
     assert view["facts"][-1]["value"] == "1 to 4"
     assert view["private"]
     simulated(callback, privacy=privacy)
     assert all(max(rounds) <= t for t, rounds in told)
-    assert [t for _, rounds in told for t in rounds] == view["epsilon"]["t"]
+    every = [t for _, rounds in told for t in rounds]
+    assert every == sorted(set(every))
+    assert set(every) >= set(known["t"])
+
+
+def test_before_the_first_release_epsilon_is_nothing_up_to_the_round_that_is_done():
+    follower, told, facts = Follower(), [], {}
+
+    def callback(progress):
+        follower(progress)
+        delta = follower.take()
+        shown = delta.get("view") or delta
+        more = shown.get("epsilon")
+        if more is not None:
+            first = more["learners"][0]
+            told.extend(zip(more["t"], first["y"] if isinstance(first, dict) else first, strict=True))
+        if "facts" in shown:
+            facts[progress.t] = shown["facts"][-1]
+
+    releases = gs.every(5, after=40)
+    simulated(callback, privacy=gs.Gaussian.for_budget(3.0, 1e-5, where="source", horizon=60, releases=releases))
+    rounds = [t for t, _ in told]
+    assert rounds == sorted(set(rounds))
+    assert {t for t, _ in told} >= set(range(2, 41))
+    assert [y for t, y in told if t <= 40] == [0] * len([t for t in rounds if t <= 40])
+    assert all(y > 0 for t, y in told if t > 40)
+    assert (facts[30]["name"], facts[30]["value"]) == ("ε by round 30", "0")
+    assert (facts[60]["name"], facts[60]["value"]) == ("ε by round 60", "3")
 
 
 def test_a_round_costs_the_run_next_to_nothing():

@@ -60,7 +60,8 @@ def draw_curves(
         plain_axes(axes)
         axes.set_xlabel("rounds", fontsize=9, labelpad=1)
         if reading:
-            axes.axvspan(0, reading, color="#f0f2f5", zorder=0, linewidth=0, label=f"only reading, to round {reading}")
+            said = f"nothing is released before round {reading:,}"
+            axes.axvspan(0, reading, color="#f0f2f5", zorder=0, linewidth=0, label=said)
         if len(axes.get_legend_handles_labels()[1]) > 1:
             axes.legend(**LEGEND)
     write_title(figure, title)

@@ -198,7 +198,7 @@ def charts_of(history: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) ->
     reading = reading_rounds(about)
     for chart in charts if reading else ():
         chart["shaded"] = (0, reading)
-        chart["shaded_is"] = f"only reading, to round {reading:,}"
+        chart["shaded_is"] = f"nothing is released before round {reading:,}"
     return [chart for chart in charts if chart["series"] and len(t) > 1]
 
 
@@ -243,7 +243,7 @@ def _band(rows: Sequence[Sequence[float | None]]) -> tuple[list[float | None], l
 
 
 def reading_rounds(about: Mapping[str, Any]) -> int:
-    """Rounds before anybody's first release, in which learners read and send nothing of their records."""
+    """Rounds before anybody's first release, in which learners send nothing of their records."""
     releases = about.get("releases")
     return min(map(first_round, releases)) if releases else 0
 

@@ -21,6 +21,8 @@ from gossamer.report.view import Chart, Fact
 from gossamer.run_record import Record, plain
 from gossamer.simulate.engine import Progress
 
+FINE = 200  # points of a curve of ε that stands still, over the whole run
+
 
 class Begun(NamedTuple):
     """A run after its first round."""
@@ -47,6 +49,7 @@ class Follower:
         self._planned: Sequence[Fact] = ()
         self._about: Mapping[str, Any] = {}
         self._course: dict[str, Any] | None = None
+        self._drawn = 0  # the newest round of which ε was told
         self._score = math.nan
 
     def __call__(self, progress: Progress) -> None:
@@ -76,10 +79,11 @@ class Follower:
             delta["charts"] = more_points(self._charts, history, self._about)
             self._score = float(joined["accuracy"][-1])
         if self._course is not None:
-            new = points_after(self._course["t"], self._told_t, t)
-            if new.stop > new.start:
-                y = [one["y"][new] for one in self._course["learners"]]
-                delta["epsilon"] = {"t": self._course["t"][new], "learners": y}
+            rounds, at = self._spent_in(self._course, t, begun.steps)
+            if rounds:
+                self._drawn = rounds[-1]
+                y = [[one["y"][k] for k in at] for one in self._course["learners"]]
+                delta["epsilon"] = {"t": rounds, "learners": y}
         if len(delta) > 3:
             delta["facts"] = self._facts(t)
         self._told_t = t
@@ -107,11 +111,21 @@ class Follower:
             self._course = {**view["epsilon"]}
             upto = points_after(view["epsilon"]["t"], -1, t).stop
             learners = [{**one, "y": list(one["y"][:upto])} for one in view["epsilon"]["learners"]]
+            self._drawn = self._course["t"][upto - 1]
             view["epsilon"] |= {"t": list(view["epsilon"]["t"][:upto]), "learners": learners}  # type: ignore[typeddict-item]
         self._charts, self._planned, self._about, self._told_t = view["charts"], view["facts"], summary["config"], t
         view["facts"] = self._facts(t)
         view["live"] = {"t": t, "steps": steps, "seconds": 0.0, "said": ""}
         return {"t": t, "view": view}
+
+    def _spent_in(self, course: Mapping[str, Any], t: int, steps: int) -> tuple[list[int], list[int]]:
+        """Rounds of which ε is news, and where in the course each has it: those of the course, and where ε stands t."""
+        new = points_after(course["t"], self._drawn, t)
+        rounds, at = list(course["t"][new]), list(range(new.start, new.stop))
+        last = rounds[-1] if rounds else self._drawn
+        if t > last and t - last >= steps / FINE and _stands(course, new.stop - 1):
+            return [*rounds, t], [*at, new.stop - 1]
+        return rounds, at
 
     def _facts(self, t: int) -> list[Any]:
         """The numbers at the top: the newest score, and what was spent of the budgets."""
@@ -121,10 +135,16 @@ class Follower:
         if self._course is not None:
             at = points_after(self._course["t"], -1, t).stop - 1
             spent = [one["y"][at] for one in self._course["learners"]]
-            facts[-1] |= {"name": f"ε by round {self._course['t'][at]:,}", "beside": f"of {facts[-1]['value']} in all"}
+            by = t if _stands(self._course, at) else self._course["t"][at]
+            facts[-1] |= {"name": f"ε by round {by:,}", "beside": f"of {facts[-1]['value']} in all"}
             ends = ["∞"] if None in spent else [f"{end:.3g}" for end in (min(spent), max(spent))]
             facts[-1]["value"] = " to ".join(dict.fromkeys(ends))
         return facts
+
+
+def _stands(course: Mapping[str, Any], at: int) -> bool:
+    """Whether ε is the same until the course's next point: it never falls, so it is known for all rounds between."""
+    return at + 1 < len(course["t"]) and all(one["y"][at] == one["y"][at + 1] for one in course["learners"])
 
 
 def _cut(chart: Any, points: int) -> None:
