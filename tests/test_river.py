@@ -198,7 +198,7 @@ ODD = [10**400, 10**5000, [1], [1, 2], {}, None, "a", 1j, math.nan, math.inf, np
 
 
 @pytest.mark.parametrize("labels", [{"classes": (0, 1)}, {"target_bounds": (0, 1)}])
-def test_no_value_decides_whether_a_private_record_is_taken(labels):
+def test_no_value_decides_whether_a_private_record_is_taken(labels, caplog):
     network = gs.LearnerNetwork(
         2, 2.0, bounds={"a": (-1, 1), "b": (-1, 1)}, categories={"word": ("x", "y")}, **labels, **QUICK
     )
@@ -208,6 +208,10 @@ def test_no_value_decides_whether_a_private_record_is_taken(labels):
         for learner in learners:
             learner.learn_one({"a": odd, "b": 0.5, "word": odd}, odd)
     assert network.record.t == len(ODD)
+    counted = f"{2 * len(ODD)} labels were none of the classes, and counted as 0."
+    copy = pickle.loads(pickle.dumps(network))
+    assert (counted in network.record.notes) == (counted in copy.record.notes) == ("classes" in labels)
+    assert caplog.text.count("a label is none of the classes") == ("classes" in labels)
     np.testing.assert_array_equal(network.row_of({"a": [1], "b": 0.5}), network.row_of({"b": 0.5}))
     np.testing.assert_array_equal(network.row_of({"a": 10**400, "b": 0.5}), network.row_of({"b": 0.5}))
 

@@ -15,6 +15,7 @@ number is the middle, and a label that is no class counts as the first. Without 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ except ImportError:
     raise GossamerError("river's learners need river: pip install 'gossamer-learning[river]'.") from None
 
 TARGET = "target"
+log = logging.getLogger(__name__)  # no warning, which a filter could turn into an error once the record is taken
 
 
 class LearnerNetwork(base.Base):
@@ -302,7 +304,13 @@ class ClassifyingLearner(_Learner, base.Classifier):
         if number is None and run.plan.mechanism is None:
             known = list(self._number)
             raise BadValue("y", y, f"expected one of the classes {known!r}", "name it in classes= from the start")
+        if number is None:
+            run.no_class += 1
         run.learn_encoded(self._place, self.network.row_of(x), float(number or 0))
+        if number is None and run.no_class == 1:
+            log.warning(
+                "a label is none of the classes, and counts as the first of them; the notes count such"
+            )
 
     def _number_of(self, y: Any) -> int | None:
         """A class's number, None for what is no class."""

@@ -69,6 +69,7 @@ class Ongoing:
         self._broken = False  # whether a call began to take records in, and did not come to its end
         self._dealt = 0  # rows that came without a learner's name so far
         self._clipped: dict[str, int] = {}
+        self.no_class = 0  # labels that were none of the classes, and count as the first
         self._history = list[Any]()
         self._assemble()
         self._history.append(self._look())
@@ -258,6 +259,9 @@ class Ongoing:
         """What a reader must know."""
         said = [*self.plan.notes, *clipped_notes(self.plan.schema, self._clipped), *self._boundary.notes(self.t)]
         said.append(self._steps)
+        if self.no_class:
+            labels = "1 label was" if self.no_class == 1 else f"{self.no_class} labels were"
+            said.append(f"{labels} none of the classes, and counted as {self.plan.schema.classes[0]}.")
         waits = [f"{name} {len(own)}" for name, own in zip(self.plan.names, self._waiting, strict=True) if own]
         if waits:
             said.append(f"Records that wait until all learners have a round's: {', '.join(waits[:12])}.")
@@ -311,6 +315,7 @@ class Ongoing:
             "broken": self._broken,
             "dealt": self._dealt,
             "clipped": dict(self._clipped),
+            "no_class": self.no_class,
             "history": list(self._history),
             "state": {name: np.array(value) for name, value in self._state._asdict().items()},
             "memory": self._memory.kept(),
@@ -320,7 +325,7 @@ class Ongoing:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.plan, self.t, self._name, self._dealt = kept["plan"], kept["t"], kept["name"], kept["dealt"]
-        self._broken = kept["broken"]
+        self._broken, self.no_class = kept["broken"], kept["no_class"]
         self._past = [Batch(*batch) for batch in kept["past"]]
         self._waiting = [deque(own) for own in kept["waiting"]]
         self._clipped, self._history = dict(kept["clipped"]), list(kept["history"])
