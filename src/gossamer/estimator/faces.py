@@ -308,9 +308,7 @@ class ClassifyingLearner(_Learner, base.Classifier):
             run.no_class += 1
         run.learn_encoded(self._place, self.network.row_of(x), float(number or 0))
         if number is None and run.no_class == 1:
-            log.warning(
-                "a label is none of the classes, and counts as the first of them; the notes count such"
-            )
+            log.warning("a label is none of the classes, and counts as the first of them; the notes count such")
 
     def _number_of(self, y: Any) -> int | None:
         """A class's number, None for what is no class."""
