@@ -115,7 +115,9 @@ class DecentralizedEstimator(BaseEstimator, ABC):
         labels = self._labelled(checked, classes, first)
         if len(labels) != len(features):
             raise GossamerError(f"X has {len(features)} rows and y {len(labels)}: give a label for every row.")
-        if Asked(epsilon=self.epsilon).private and labels_decide(y, learner, first):
+        run = None if first else self._run  # a run that goes on is as private as it began
+        private = run.plan.mechanism is not None if isinstance(run, Ongoing) else Asked(epsilon=self.epsilon).private
+        if private and labels_decide(y, learner, first):
             raise NotProvable(
                 "privacy cannot be proved: learner= holds what y holds, so that a row's label decides whose it is, and "
                 "with that in which round others are used: give learner= something that is known without the labels."
