@@ -78,7 +78,7 @@ def test_the_compiled_recursion_is_the_one_of_the_mathematics(i, window, k, L, N
 @settings(max_examples=40)
 @given(st.integers(0, 9), WINDOWS, st.booleans(), st.sampled_from([0.05, 0.25, 3.0, math.inf]), st.integers(1, 3))
 def test_the_worst_round_is_found_among_all(i, window, squared, L, N):
-    bound, T = GradientBound(1.0, L, 0.02, N), 60
+    bound, T = GradientBound(1.0, L, 0.02, N), 40
     dynamics = terms_of(i, v=0.6).dynamics(T)
     weights = np.arange(1.0, T + 1)[:, None] ** np.array([0.7, 0.55])
     every = [charges(by_hand(i, bound, window, k, T, 0.6), weights, squared).sum() for k in range(T)]

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from conftest import leave_undrawn
 from gossamer.cli.commands import main as run_command
 from pages import CODE, PAGES, SHOWN, blocks_of, name_of, run_page, unlike
 
@@ -30,6 +31,7 @@ def as_user(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    leave_undrawn(monkeypatch)
     known = set(sys.modules)
 
     def command(words):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from conftest import leave_undrawn
 from gossamer.algorithms import METHODS
 from gossamer.cli.commands import main as run_command
 
@@ -65,6 +66,7 @@ def own_data_commands() -> list[tuple[list[str], float]]:
 def test_the_readmes_own_data_reach_the_accuracy_that_it_says(tmp_path, monkeypatch, capsys):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
+    leave_undrawn(monkeypatch)
     commands = own_data_commands()
     assert [words[0] for words, _ in commands] == ["run", "run", "predict"]
     for words, said in commands:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from shlex import quote
 from typing import Any, Literal, get_args, get_origin
 
 from gossamer.errors import Argument, near
@@ -15,7 +14,6 @@ OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument
 PYTHON_ONLY = frozenset(  # what the command has no option for
     {"degree", "dtype", "edges", "exponent", "initial", "m", "over", "privacy", "ratio", "remember", "shape"}
 )
-NAMES_OF_COLUMNS = ("drop", "target")  # they may hold spaces, and are to be copied
 
 
 def in_command(argument: Argument) -> str:
@@ -30,8 +28,7 @@ def in_command(argument: Argument) -> str:
     option = OTHER_NAMES.get(name, name).replace("_", "-")
     if isinstance(value, bool):
         return f"--{option}" if value else f"--no-{option}"
-    typed = quote(_typed(value)) if name in NAMES_OF_COLUMNS else _typed(value)
-    return f"--{option} {typed}" if argument.has_value else f"--{option}"
+    return f"--{option} {_typed(value)}" if argument.has_value else f"--{option}"
 
 
 def _typed(value: Any) -> str:
