@@ -56,7 +56,7 @@ def _alike(terms: Terms) -> Any:
 
 def _none(rounds: int) -> Any:
     """Stands for dynamics that nothing depends on."""
-    raise NotImplementedError
+    raise AssertionError(f"dynamics of {rounds} rounds were asked for, and noise at the source depends on none")
 
 
 def _course_of(terms: Terms, rounds: NDArray[np.int64], delta: float) -> list[float]:
