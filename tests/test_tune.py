@@ -22,6 +22,7 @@ from gossamer.experiments.tuning import (
     Rehearsals,
     count,
     first_step,
+    in_turn,
     open_to_tuning,
     search,
     settled,
@@ -120,11 +121,11 @@ def test_the_search_goes_coordinate_by_coordinate_and_runs_as_many_as_it_said():
         return -abs(math.log(one.step / aim.step)) - abs(math.log(one.l2 / aim.l2)) - abs(one.rounds - aim.rounds)
 
     coordinates = open_to_tuning(Spec.of(csv="x.csv", target="y"), WIDE)
-    best, tried = search(coordinates, score)
+    best, tried = search(coordinates, in_turn(score))
     assert [getattr(best, name) for name in ("step", "l2", "rounds")] == pytest.approx([2 * math.sqrt(2), 10, 0.5])
     assert len(tried) == count(coordinates)
     assert tried[0].candidate == Candidate()
-    assert search(coordinates, score, margin=100.0)[0] == Candidate(), "nothing is better by that much"
+    assert search(coordinates, in_turn(score), margin=100.0)[0] == Candidate(), "nothing is better by that much"
 
 
 def test_a_candidate_that_cannot_be_run_is_passed_by_and_a_description_that_cannot_is_an_error():
@@ -133,11 +134,11 @@ def test_a_candidate_that_cannot_be_run_is_passed_by_and_a_description_that_cann
             raise NotProvable("no room")
         return -one.step
 
-    best, tried = search([("step", (0.5, 2.0))], score)
+    best, tried = search([("step", (0.5, 2.0))], in_turn(score))
     assert best.step == 0.5
     assert tried[-1].score == -math.inf
     with pytest.raises(NotProvable):
-        search([("step", (0.5,))], lambda one: score(Candidate(step=3.0)))
+        search([("step", (0.5,))], in_turn(lambda one: score(Candidate(step=3.0))))
 
 
 def test_what_is_given_is_not_tuned():
@@ -256,7 +257,7 @@ def test_a_charged_search_stays_within_its_budget_and_its_counts_are_noised(visi
     used = streams.from_csv(visits(), "ill", 4, **DECLARED, drop=["site"], aside=0.5, only_aside=True)
     coordinates = open_to_tuning(spec, NARROW)
     score = Charged(spec, used, count(coordinates), 0)
-    _, tried = search(coordinates, score, score.margin)
+    _, tried = search(coordinates, in_turn(score), score.margin)
     assert max(score.ledger.spent) <= 8
     assert max(score.ledger.spent) >= 0.98 * 8
     exact = [trial.score * 100 for trial in tried]
@@ -326,9 +327,27 @@ def test_without_a_budget_the_data_themselves_are_tuned_on_and_that_is_said(goss
     assert (tmp_path / "tuned.toml").read_text().startswith("# Chosen by gossamer tune")
 
 
+def test_several_workers_score_candidates_to_the_same_bytes_and_each_once(gossamer, visits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    visits(), visits(120, "few.csv")
+    words = ("--csv", "visits.csv", *OPTIONS, "--drop", "site", "--learners", 4, "--epsilon", 8, "--steps", 20)
+    words += ("--public", "few.csv", "--seeds", 1, "--l2", 0.1, "--clip", 1.0)
+    kept = []
+    for jobs, folder, out in ((1, "one", "1.toml"), (2, "two", "2.toml"), (2, "two", "3.toml")):
+        code, _, err = gossamer("tune", *words, "--jobs", jobs, "--keep", folder, "--out", out)
+        assert code == 0, err
+        files = sorted((tmp_path / folder / "runs").iterdir())
+        kept.append({file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in files})
+    assert {name: held for name, (held, _) in kept[0].items()} == {name: held for name, (held, _) in kept[1].items()}
+    assert kept[1] == kept[2], "nothing was scored again"
+    assert (tmp_path / "1.toml").read_text() == (tmp_path / "2.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--epsilon", 3, "--charge", 0.3, "--jobs", 2), "leave --jobs and --engine out"),
+        (("--epsilon", 3, "--public", "few.csv", "--engine", "magic"), "--engine magic: expected local, ray"),
         (("--epsilon", 3), "give --public FILE, --public-fraction F or --charge F"),
         (("--charge", 0.3), "--charge goes with --epsilon"),
         (("--epsilon", 3, "--charge", 0.3, "--public", "few.csv"), "give one of them"),

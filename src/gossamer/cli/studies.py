@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +18,14 @@ from gossamer.algorithms import METHODS, find_method
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import CSV, LINEAR, NETWORKS, takes
 from gossamer.cli.output import check_place, command_line
-from gossamer.cli.watch import counted, undisturbed
+from gossamer.cli.sweeps import ENGINE, counted_runs
+from gossamer.cli.watch import undisturbed
 from gossamer.datasets import Dataset
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.experiments import compare as figure2
 from gossamer.experiments import features, own, pictures
 from gossamer.experiments import frontier as privacy_frontier
+from gossamer.experiments.engines import LOCAL, check_engine
 from gossamer.experiments.feature_words import list_accuracies, tell_features
 from gossamer.experiments.frontier_words import tell_frontier
 from gossamer.experiments.pages import Page, epsilon_range, score_of
@@ -40,7 +43,7 @@ from gossamer.spec.rules import dataset_of
 
 SHOWN = {"tracking_error": "‖θ − θ*‖", "optimality_gap": "excess loss", "accuracy": "accuracy"}
 WHERE = "The kinds of noise with which noise goes there, where none is named."
-Jobs = typer.Option(None, min=1, help="Processes [default: one for each core].")
+Jobs = typer.Option(None, min=1, help="Runs at once [default: one for each core, of a cluster for each of its CPUs].")
 Json = json_option("all numbers, those of results.json in the folder,")
 Methods = typer.Option(
     None,
@@ -73,6 +76,7 @@ def compare(
         None, min=1, max=TUNING, help="Seeds that are reported [default: 3, 5 or 20, by effort; images 1 or 3]."
     ),
     jobs: int | None = Jobs,
+    engine: str = ENGINE,
     quick: bool = typer.Option(
         False, "--quick", help="A first look, in about a minute or two, images three on one core."
     ),
@@ -89,6 +93,7 @@ def compare(
     gossamer compare --csv visits.csv --target ill --classes 0,1 --range age=0:120 --epsilon 1
     """
     _check_effort(quick, full, out, json)
+    check_engine(engine)
     if regression:
         spec = spec.but(dataset="regression")
     if spec.data.dataset is None and spec.data.csv is None:
@@ -97,16 +102,17 @@ def compare(
         )
     dataset = dataset_of(spec)
     if dataset is not None and dataset.images:
-        if epsilon is not None or jobs is not None or full:
-            raise GossamerError("--epsilon, --jobs and --full are not for images: leave them out.")
+        if epsilon is not None or jobs is not None or full or engine != LOCAL:
+            raise GossamerError("--epsilon, --jobs, --engine and --full are not for images: leave them out.")
         _compare_images(spec, methods, steps, seeds, quick, out, json)
         return
     if epsilon is not None and not 0 < epsilon < math.inf:
         raise BadValue("epsilon", epsilon, "expected a finite number above 0")
+    runs = counted_runs("compare", out, jobs, engine)
     if dataset is None:
-        studied = _compare_own(spec, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
+        studied = _compare_own(spec, methods, epsilon, kind, steps, seeds, quick, full, runs)
     else:
-        studied = _compare_dataset(spec, dataset, methods, epsilon, kind, steps, seeds, jobs, quick, full, out)
+        studied = _compare_dataset(spec, dataset, methods, epsilon, kind, steps, seeds, quick, full, runs)
     shown = SHOWN | {"accuracy": score_of(studied)}
     table = Table("method", "step", "λ0", *shown.values(), "ε", box=None, header_style="bold", pad_edge=False)
     for entry in [*rank(studied), *(e for e in studied.entries if e.which == figure2.PUBLISHED)]:
@@ -117,7 +123,7 @@ def compare(
 
 def _compare_dataset(
     spec: Spec, dataset: Dataset, methods: str | None, epsilon: float | None, kind: str | None, steps: int | None,
-    seeds: int | None, jobs: int | None, quick: bool, full: bool, out: Path,
+    seeds: int | None, quick: bool, full: bool, runs: AbstractContextManager[Runs],
 ) -> Studied:  # fmt: skip
     usual = own.SOURCE_KIND if spec.privacy.where == "source" else figure2.PAPERS_KIND
     kind = _only_kind(kind, usual, spec.privacy.where)
@@ -126,13 +132,13 @@ def _compare_dataset(
     chosen = _choose_methods(methods, _compared())
     problem = _problem(spec.but(where=None), dataset)
     effort = _fit(figure2.QUICK if quick else figure2.FULL if full else figure2.USUAL, problem, steps, seeds)
-    with counted("compare") as progress:
-        return figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon, kind)
+    with runs as made:
+        return figure2.compare(problem, made, effort, chosen, epsilon, kind)
 
 
 def _compare_own(
     spec: Spec, methods: str | None, epsilon: float | None, kind: str | None, steps: int | None,
-    seeds: int | None, jobs: int | None, quick: bool, full: bool, out: Path,
+    seeds: int | None, quick: bool, full: bool, runs: AbstractContextManager[Runs],
 ) -> Studied:  # fmt: skip
     usual = own.MESSAGES_KIND if spec.privacy.where == "messages" else own.SOURCE_KIND
     kind = _only_kind(kind, usual, spec.privacy.where)
@@ -143,8 +149,8 @@ def _compare_own(
     effort = figure2.QUICK if quick else figure2.FULL if full else own.COMPARE
     effort = own.fitted(replace(effort, seeds=seeds or effort.seeds), problem, [kind], steps)
     pace = partial(own.own_pace, steps=effort.steps or 1)
-    with counted("compare") as progress:
-        return figure2.compare(problem, Runs(out, jobs, progress), effort, chosen, epsilon or own.EPSILON, kind, pace)
+    with runs as made:
+        return figure2.compare(problem, made, effort, chosen, epsilon or own.EPSILON, kind, pace)
 
 
 def _only_kind(text: str | None, usual: str, where: str | None) -> str:
@@ -167,8 +173,7 @@ def _compare_images(
     data_of(problem)  # refuses here, before any work
     effort = pictures.shorten(pictures.QUICK if quick else pictures.USUAL, steps, seeds)
     chosen = _choose_methods(methods, pictures.PAPERS_METHODS)
-    with counted("compare") as progress:
-        runs = Runs(out, 1, progress)  # one device: one run at a time
+    with counted_runs("compare", out, 1) as runs:  # one device: one run at a time
         studied = pictures.compare_pictures(problem, runs, effort, chosen)
     table = Table("method", "step", "λ0", "test", "training", "ε", box=None, header_style="bold", pad_edge=False)
     for which in ("best", figure2.PUBLISHED, pictures.ONLY_NOISE):
@@ -191,6 +196,7 @@ def frontier(
     steps: int | None = typer.Option(None, min=2, help="Rounds [default: 100 or 812, by effort; a CSV 300]."),
     seeds: int | None = typer.Option(None, min=1, max=TUNING, help="Seeds that are shown [default: by effort]."),
     jobs: int | None = Jobs,
+    engine: str = ENGINE,
     quick: bool = typer.Option(False, "--quick", help="Three budgets, a hundred rounds: a first look."),
     full: bool = typer.Option(False, "--full", help="Eleven budgets and ten seeds: some hours on two cores."),
     out: Path = typer.Option(Path("gossamer-frontier"), help="Folder; what is there already is not run again."),
@@ -205,12 +211,15 @@ def frontier(
     gossamer frontier --csv visits.csv --target ill --classes 0,1 --range age=0:120 --where source
     """
     _check_effort(quick, full, out, json)
+    check_engine(engine)
     dataset = dataset_of(spec)
     if dataset is not None and dataset.images:
         given = {*spec.given()} & {*LINEAR, "graph", "learners", "where"}
         if full or kinds or epsilons or steps or seeds or given:
-            raise GossamerError("of images --quick, --jobs, --methods, --split and --out are taken: leave others out.")
-        _trace_images(spec, methods, jobs, quick, out, json)
+            raise GossamerError(
+                "of images --quick, --jobs, --engine, --methods, --split and --out are taken: leave others out."
+            )
+        _trace_images(spec, methods, counted_runs("frontier", out, jobs, engine), quick, out, json)
         return
     study, where, spec = privacy_frontier, spec.privacy.where, spec.but(where=None)
     effort = study.QUICK if quick else study.FULL if full else study.USUAL if dataset is not None else own.FRONTIER
@@ -226,8 +235,8 @@ def frontier(
         pace = partial(own.own_pace, steps=effort.steps or 1)
     elif steps is not None:
         effort = _fit(effort, problem, steps, None)
-    with counted("frontier") as progress:
-        studied = study.frontier(problem, Runs(out, jobs, progress), effort, chosen, wanted, pace)
+    with counted_runs("frontier", out, jobs, engine) as runs:
+        studied = study.frontier(problem, runs, effort, chosen, wanted, pace)
     _finish(tell_frontier(studied), None, out, json)
 
 
@@ -239,12 +248,14 @@ def _kinds_there(kinds: Sequence[str], where: str | None) -> tuple[str, ...]:
     return there
 
 
-def _trace_images(spec: Spec, methods: str | None, jobs: int | None, quick: bool, out: Path, json: str | None) -> None:
+def _trace_images(
+    spec: Spec, methods: str | None, runs: AbstractContextManager[Runs], quick: bool, out: Path, json: str | None
+) -> None:
     effort = features.QUICK if quick else features.USUAL
     chosen = _choose_methods(methods, features.COMPARED)
     problem = features.feature_problem(spec.data.dataset or "", spec.data.split)
-    with counted("frontier") as progress:
-        studied = features.study_features(problem, Runs(out, jobs, progress), effort, chosen)
+    with runs as made:
+        studied = features.study_features(problem, made, effort, chosen)
     _finish(tell_features(studied), _feature_table(studied), out, json)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -16,11 +17,15 @@ from rich.table import Table
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.output import check_apart, check_place, command_for
+from gossamer.cli.sweeps import ENGINE, counted_runs
 from gossamer.cli.watch import counted, undisturbed
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.experiments.charged import Charged
+from gossamer.experiments.engines import LOCAL, check_engine
+from gossamer.experiments.runs import Runs
+from gossamer.experiments.samples import HELD, part, records_of
+from gossamer.experiments.scored import score_with
 from gossamer.experiments.tuning import (
-    HELD,
     NARROW,
     WIDE,
     Candidate,
@@ -29,22 +34,22 @@ from gossamer.experiments.tuning import (
     Trial,
     check_tunable,
     count,
+    in_turn,
     open_to_tuning,
     search,
     settled,
 )
 from gossamer.files import replace_file
-from gossamer.spec.build import build, csv_arguments
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import PATHS, write_toml
-from gossamer.spec.languages import class_names, names
+from gossamer.spec.languages import class_names
 from gossamer.spec.rules import learnt_by, small_delta
-from gossamer.streams import OnePass, from_csv
 
 SEEDS = 3
+NOT_TUNED = ("noise", "rows", "draw", "split", "features", "tested", "failures", "sleep", "schedule")
 
 
-@takes(*(name for name in SETTINGS if name not in ("noise", "rows", "draw", "split", "features", "tested")))
+@takes(*(name for name in SETTINGS if name not in NOT_TUNED))
 def tune(
     spec: Spec,
     public: Path | None = typer.Option(
@@ -65,6 +70,9 @@ def tune(
         "record costs more than --epsilon.",
     ),
     seeds: int = typer.Option(SEEDS, min=1, help="Draws of noise that a score is the mean of, on public records."),
+    jobs: int = typer.Option(1, min=1, help="Candidates scored at once."),
+    engine: str = ENGINE,
+    keep: Path = typer.Option(Path("gossamer-tune"), help="Folder for scores; what is there is not scored again."),
     out: Path = typer.Option(Path("tuned.toml"), help="A new file for the settings: `gossamer run` takes it."),
     json: str | None = json_option("the candidates, their scores and what was chosen"),
 ) -> None:
@@ -83,14 +91,18 @@ def tune(
     named = [name for name, value in ways.items() if value is not None]
     _check(spec, named, public, out)
     json_file(json)
+    check_engine(engine)
+    if charge is not None and (engine != LOCAL or jobs != 1):
+        raise GossamerError("--charge has one ledger, in this process: leave --jobs and --engine out.")
+    made = counted_runs("tune", keep, jobs, engine)
     if charge is not None:
         tuned = _by_charge(spec, charge)
     elif public is not None:
-        tuned = _by_file(spec, public, seeds)
+        tuned = _by_file(spec, public, seeds, made)
     elif public_fraction is not None:
-        tuned = _by_fraction(spec, public_fraction, seeds)
+        tuned = _by_fraction(spec, public_fraction, seeds, made)
     else:
-        tuned = _by_itself(spec)
+        tuned = _by_itself(spec, made)
     with undisturbed():
         replace_file(out, _toml(tuned, out).encode())
         put_json(json, _told(tuned))
@@ -129,75 +141,46 @@ def _check(spec: Spec, named: Sequence[str], public: Path | None, out: Path) -> 
         raise BadValue("out", str(out), "it exists already", "give a new name")
 
 
-def _read(spec: Spec) -> OnePass:
-    """The records of the run; refuses a description that contradicts itself."""
-    return cast(OnePass, build(spec).stream)
-
-
-def _kept_for_scores(sample: OnePass, seed: int) -> OnePass:
-    """A sample of which some records are for scores."""
-    held, rest = sample.drawn(HELD, seed)
-    rest.test = held.table
-    return rest
-
-
-def _by_itself(spec: Spec) -> Tuned:
-    read = _read(spec)
-    score = Rehearsals(spec, read, _kept_for_scores(read, spec.length.seed), 1)
-    best, tried = _search(open_to_tuning(spec, WIDE), score)
+def _by_itself(spec: Spec, made: AbstractContextManager[Runs]) -> Tuned:
     cost = [f"Not private: candidates were scored on {HELD:.0%} of the data, which the run will learn from."]
-    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
+    return _rehearsed(spec, None, 1, cost, made)
 
 
-def _by_file(spec: Spec, public: Path, seeds: int) -> Tuned:
-    read = _read(spec)
-    sample = _kept_for_scores(_like(spec, read, public), spec.length.seed)
-    score = Rehearsals(spec, read, sample, seeds)
-    best, tried = _search(open_to_tuning(spec, WIDE), score)
+def _by_file(spec: Spec, public: Path, seeds: int, made: AbstractContextManager[Runs]) -> Tuned:
     cost = [f"Tuned on {public}, which you declare public: nothing is charged. Of {spec.data.csv} only the number of "
             "records was used."]  # fmt: skip
-    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, score.margin)
+    return _rehearsed(spec, str(public), seeds, cost, made)
 
 
-def _like(spec: Spec, read: OnePass, public: Path) -> OnePass:
-    """A public file's records, dealt in turn to as many learners; refuses one with other features."""
-    owner = [] if spec.data.split_by is None else [spec.data.split_by]
-    known = spec.but(csv=str(public), split_by=None, test=None, test_fraction=None, aside=None)
-    arguments = {**csv_arguments(known, learnt_by(spec, None), read.learners), "drop": names(spec.data.drop) + owner}
-    sample = from_csv(**arguments)
-    _refuse_unlike(read, sample, Argument("public", str(public)))
-    return sample
-
-
-def _refuse_unlike(read: OnePass, sample: OnePass, way: Argument) -> None:
-    """Refuse records that have other features or classes than those of the run."""
-    for what in ("columns", "classes"):
-        mine, theirs = (set(map(str, cast(Any, one.description[what]) or [])) for one in (read, sample))
-        unlike = sorted(mine ^ theirs)
-        if unlike:
-            raise GossamerError(
-                way, f": its {what} are not those of the run, which differ in {', '.join(unlike[:4])}: declare ",
-                Argument("categories"), " and ", Argument("classes"), ", and have the same columns.",
-            )  # fmt: skip
-
-
-def _by_fraction(spec: Spec, fraction: float, seeds: int) -> Tuned:
-    spec, first, rest = _parted(spec, fraction, "public_fraction")
-    sample = _kept_for_scores(first, spec.length.seed)
-    score = Rehearsals(spec, rest, sample, seeds)
-    best, tried = _search(open_to_tuning(spec, WIDE), score)
+def _by_fraction(spec: Spec, fraction: float, seeds: int, made: AbstractContextManager[Runs]) -> Tuned:
+    spec = spec.but(aside=fraction)
     cost = [f"Tuned on {_first(spec)}, which you declare public: nothing is charged. --aside {fraction:g} leaves them "
             "out of the run."]  # fmt: skip
-    return Tuned(settled(spec, best, rest), best, tried, _score_name(spec), cost, score.margin)
+    return _rehearsed(spec, None, seeds, cost, made)
+
+
+def _rehearsed(
+    spec: Spec, public: str | None, seeds: int, cost: list[str], made: AbstractContextManager[Runs]
+) -> Tuned:
+    """Tuned on records that may be looked at, as many candidates at once as workers can take."""
+    read, sample = records_of(spec, public)
+    margin = Rehearsals(spec, read, sample, seeds).margin
+    coordinates = _open(spec, WIDE)
+    with made as runs:
+        best, tried = search(coordinates, score_with(runs, spec, public, seeds), margin)
+    return Tuned(settled(spec, best, read), best, tried, _score_name(spec), cost, margin)
 
 
 def _by_charge(spec: Spec, fraction: float) -> Tuned:
-    spec, first, rest = _parted(spec, fraction, "charge")
+    spec = spec.but(aside=fraction)
+    first, rest = part(spec, "charge")
     if spec.privacy.delta is None:
         spec = spec.but(delta=small_delta(len(first.table) + len(rest.table)))
-    coordinates = open_to_tuning(spec, NARROW)
+    coordinates = _open(spec, NARROW)
     score = Charged(spec, first, count(coordinates), spec.length.seed)
-    best, tried = _search(coordinates, score)
+    with counted("tune", kept=False) as progress:
+        attempt = in_turn(score, lambda done: progress(done, count(coordinates)))
+        best, tried = search(coordinates, attempt, score.margin)
     spent = max(score.ledger.spent)
     cost = [
         f"Tuning has cost up to ε = {spent:.4g} (δ = {score.ledger.delta:g}), paid by {_first(spec)}. --aside "
@@ -209,21 +192,6 @@ def _by_charge(spec: Spec, fraction: float) -> Tuned:
     return Tuned(settled(spec, best, rest), best, tried, what, cost, score.margin)
 
 
-def _parted(spec: Spec, fraction: float, option: str) -> tuple[Spec, OnePass, OnePass]:
-    """The run without its first records, these, and all others."""
-    spec = spec.but(aside=fraction)
-    try:
-        rest = _read(spec)
-    except BadValue as error:
-        if error.argument != "aside":
-            raise
-        raise BadValue(option, fraction, error.requirement, error.remedy) from None
-    alone = {"only_aside": True, "test": None, "test_fraction": None}
-    first = from_csv(**{**csv_arguments(spec, learnt_by(spec, None), rest.learners), **alone})
-    _refuse_unlike(rest, first, Argument(option, fraction))
-    return spec, first, rest
-
-
 def _first(spec: Spec) -> str:
     """The records that were tuned on, in words."""
     return f"the first {spec.data.aside:.4g} of {'every learner' if spec.data.split_by else 'the file'}'s records"
@@ -233,11 +201,11 @@ def _score_name(spec: Spec) -> str:
     return "R²" if learnt_by(spec, None).kind.quantity else "accuracy"
 
 
-def _search(coordinates: Coordinates, score: Rehearsals | Charged) -> tuple[Candidate, list[Trial]]:
-    if not coordinates:
+def _open(spec: Spec, coordinates: Coordinates) -> Coordinates:
+    left = open_to_tuning(spec, coordinates)
+    if not left:
         raise GossamerError("nothing is left to tune: leave out some of the settings that are given.")
-    with counted("tune", kept=False) as progress:
-        return search(coordinates, score, score.margin, lambda done: progress(done, count(coordinates)))
+    return left
 
 
 def _toml(tuned: Tuned, out: Path) -> str:

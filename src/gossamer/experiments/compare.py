@@ -19,7 +19,7 @@ from gossamer.experiments.frontier import KINDS
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.search import Choice
 from gossamer.experiments.study import OURS, Case, Effort, Studied, Study, least
-from gossamer.experiments.tasks import Result
+from gossamer.experiments.workers import Result
 from gossamer.privacy import epsilons
 from gossamer.spec import Spec
 

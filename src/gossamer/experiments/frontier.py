@@ -17,7 +17,7 @@ import numpy as np
 from gossamer.algorithms import find_method
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied, Study, least, most
-from gossamer.experiments.tasks import Result
+from gossamer.experiments.workers import Result
 from gossamer.privacy.laws import law_named
 from gossamer.spec import Spec
 

@@ -14,7 +14,8 @@ import scipy
 
 from gossamer.algorithms import find_method
 from gossamer.experiments.study import Entry, Studied
-from gossamer.experiments.tasks import Result, data_of, gradient_of
+from gossamer.experiments.tasks import data_of, gradient_of
+from gossamer.experiments.workers import Result
 from gossamer.files import replace_file
 from gossamer.networks import read_network
 from gossamer.privacy import Secrets

@@ -10,13 +10,14 @@ lies between.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gossamer.checks.climb import worst_found
 from gossamer.checks.worlds import Case
 from gossamer.errors import BudgetUnmet
-from gossamer.experiments.tasks import Result, Task, data_of, gradient_of, scales_of, with_split
+from gossamer.experiments.tasks import Task, data_of, gradient_of, scales_of, with_split
+from gossamer.experiments.workers import Result
 from gossamer.models import LinearModel
 from gossamer.setting import full_rounds, setting_of
 from gossamer.spec.build import build_algorithm, state_mechanism
@@ -33,6 +34,12 @@ class Replay:
     def key(self) -> str:
         about = f"replay {self.task.key()} {self.rounds} {self.climbs}"
         return hashlib.sha256(about.encode()).hexdigest()[:32]
+
+    def named(self) -> dict[str, str]:
+        return self.task.named()
+
+    def placed(self) -> Replay:
+        return replace(self, task=self.task.placed())
 
     def outcome(self) -> Result:
         """Of the learner that comes nearest to its claim: the loss, Σ δ/ν or √Σ (δ/σ)², and what the recursion says.

@@ -21,7 +21,8 @@ from gossamer.experiments import search
 from gossamer.experiments.replay import Replay
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.search import Choice
-from gossamer.experiments.tasks import Result, Task
+from gossamer.experiments.tasks import Task
+from gossamer.experiments.workers import Result
 from gossamer.spec import Spec
 
 TUNING = 1000  # the first tuning seed; evaluation counts from 0

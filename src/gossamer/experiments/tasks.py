@@ -14,19 +14,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gossamer.algorithms import find_method
 from gossamer.algorithms.base import AUTO
-from gossamer.datasets import DATASETS
 from gossamer.errors import Argument, BudgetUnmet, Diverged, GossamerError
-from gossamer.models.registry import MODELS
+from gossamer.experiments import named
+from gossamer.experiments.workers import Result
 from gossamer.privacy import Mechanism, Setting, SimulatedNoise, Terms, epsilons, simulated
 from gossamer.privacy.simulated import pair_law
-from gossamer.registry import digest_source
 from gossamer.schedules import Decay, decay
 from gossamer.setting import full_rounds, setting_of
 from gossamer.simulate import simulate
@@ -36,8 +34,6 @@ from gossamer.spec.description import Length, Method, Privacy
 from gossamer.spec.languages import step_schedule
 from gossamer.spec.rules import dataset_of, decide_noise, delta_of, goes_on, per_round_of, standardises
 from gossamer.version import __version__
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,21 @@ class Task:
     def key(self) -> str:
         """Of all that decides the outcome: the description, what the files it names hold, and the method's source."""
         method = find_method(self.spec.algorithm.algorithm)
-        about: dict[str, Any] = {"version": __version__, "code": method.code}
+        about: dict[str, Any] = {"version": __version__, "named": list(self.named().values())}
         about |= {"usual": method.exponents[0], **asdict(self)}
         if self.spec.private:
             spent = float(self.spec.privacy.epsilon or "nan")
             about |= {"epsilon": f"{spent:.9g}"}  # another machine may find another last digit
             about["spec"]["privacy"].pop("epsilon")
-        about |= {"content": _content(self.spec)}
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
+
+    def named(self) -> dict[str, str]:
+        """Digests of what the description names."""
+        return named.digests(self.spec)
+
+    def placed(self) -> Task:
+        """The same for a process that works in another folder."""
+        return replace(self, spec=named.placed(self.spec))
 
     def outcome(self) -> Result:
         """The errors on the way, and what the noise would cost each learner; a run that diverges says so."""
@@ -135,19 +138,6 @@ def seeded_like(terms: Sequence[Terms], seed: int) -> SimulatedNoise:
 def scales_of(terms: Sequence[Terms]) -> Decay:
     """Every learner's scales as one schedule."""
     return Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
-
-
-def _content(spec: Spec) -> str:
-    """A digest of what is named: files and modules of a user's own may change under the same name."""
-    digest = hashlib.sha256()
-    if ":" in (spec.data.dataset or ""):
-        digest.update(digest_source(DATASETS.find(spec.data.dataset or "").read).encode())
-    if ":" in (spec.model.model or ""):
-        digest.update(digest_source(MODELS.find(spec.model.model or "").make).encode())
-    for path in (spec.data.csv, spec.data.test, spec.network.graph):
-        if path is not None and Path(path).is_file():
-            digest.update(Path(path).read_bytes())
-    return digest.hexdigest()
 
 
 def data_of(spec: Spec) -> tuple[Any, Any, Any]:

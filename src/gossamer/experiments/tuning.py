@@ -49,7 +49,6 @@ WIDE: Coordinates = (
     ("step", (1 / ROOT, ROOT)),
 )
 NARROW: Coordinates = (("step", (0.5, 2.0)), ("clip", (0.5, 2.0)), ("start", (0.25, 0.75)))  # where each one costs
-HELD = 0.2  # of the records that are tuned on, for scores
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Trial(NamedTuple):
     why: str = ""
 
 
-Scorer = Callable[[Candidate], float]
+Attempt = Callable[[Sequence[Candidate]], Sequence[Trial]]  # several candidates, none of which depends on another
 
 
 def check_tunable(spec: Spec) -> None:
@@ -118,26 +117,40 @@ def count(coordinates: Coordinates) -> int:
     return 1 + sum(len(values) for _, values in coordinates)
 
 
-def search(
-    coordinates: Coordinates, score: Scorer, margin: float = 0.0, done: Callable[[int], None] = lambda k: None
-) -> tuple[Candidate, list[Trial]]:
+def search(coordinates: Coordinates, attempt: Attempt, margin: float = 0.0) -> tuple[Candidate, list[Trial]]:
     """The best candidate, and all that were tried. One replaces the best where it is better by more than `margin`."""
-    tried = [Trial(Candidate(), score(Candidate()))]  # whose errors are the description's own
-    done(1)
+    tried = [*attempt([Candidate()])]
     best = tried[0]
     for name, values in coordinates:
-        for candidate in (best.candidate.moved(name, value) for value in values):
-            tried.append(_attempt(candidate, score))
-            done(len(tried))
+        tried += attempt([best.candidate.moved(name, value) for value in values])
         newest = max(tried[-len(values) :], key=lambda trial: trial.score)
         best = newest if newest.score > best.score + margin else best
     return best.candidate, tried
 
 
-def _attempt(candidate: Candidate, score: Scorer) -> Trial:
+def in_turn(score: Callable[[Candidate], float], done: Callable[[int], None] = lambda k: None) -> Attempt:
+    """One candidate after the other, in this process; `done` is told how many there were."""
+    tried = 0
+
+    def attempt(candidates: Sequence[Candidate]) -> list[Trial]:
+        nonlocal tried
+        trials = []
+        for candidate in candidates:
+            trials.append(attempted(candidate, score))
+            tried += 1
+            done(tried)
+        return trials
+
+    return attempt
+
+
+def attempted(candidate: Candidate, score: Callable[[Candidate], float]) -> Trial:
+    """With its score, or with why it has none."""
     try:
         return Trial(candidate, score(candidate))
     except (NotProvable, BudgetUnmet) as error:  # too few rounds for such a start, or too small a budget
+        if candidate == Candidate():  # the rules' own: what is wrong is the description
+            raise
         return Trial(candidate, -math.inf, str(error))
 
 
