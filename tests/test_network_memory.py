@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 from gossamer.models.torch import NeuralNetwork, clip_rows  # noqa: E402
 from gossamer.privacy.recursion import GradientBound, sensitivities  # noqa: E402
+from gossamer.privacy.source import shifts_of  # noqa: E402
 from gossamer.setting import setting_of  # noqa: E402
 
 
@@ -166,3 +167,40 @@ def test_history_over_the_newest_rounds_is_accounted_as_what_is_computed(remembe
     dynamics = setting.dynamics(0, T)
     x = sensitivities(dynamics, GradientBound(c, np.inf, 0.0, N), float(remember), k)
     assert x[k + 1, 0] == pytest.approx(dynamics.b[k, 0] * 2 * c * weight)
+
+
+def test_a_window_is_accounted_for_beyond_the_last_record_too():
+    """Learners with 7 and 12 records, two a round: the last round of one brings half, and its last two rounds stay."""
+    N, T, c, rng = 2, 10, 1.0, np.random.default_rng(0)
+    X = [rng.normal(size=(count, 3)) for count in (7, 12)]
+    y = [rng.integers(0, 2, size=len(part)).astype(float) for part in X]
+    model = network(lambda: nn.Linear(3, 2), per="record", remember=2)
+    stream, algorithm = gs.streams.from_arrays(X, y, per_round=N), gs.dsgd(gs.decay(0.1, 0.6))
+    setting = setting_of(algorithm, gs.Network.ring(2), stream, model, "history", T)
+    terms = gs.Laplace(1.0, "source", releases=gs.every()).terms(setting)
+    theta = model.start(2, 0)
+    for k in range(6):
+        memories, moved = [model.memory(stream.table, "history", stream.room(T)) for _ in range(2)], []
+        for t in range(T):
+            batch = stream.arrivals(t)
+            rows, labels, first = batch.rows.copy(), batch.labels.copy(), np.cumsum(batch.counts) - batch.counts
+            for i in np.flatnonzero(batch.counts) if t == k else ():
+                rows[first[i]], labels[first[i]] = -50 * rows[first[i]], 1 - labels[first[i]]
+            memories[0].observe(batch)
+            memories[1].observe(batch._replace(rows=rows, labels=labels))
+            one, other = (memory.gradient(theta) for memory in memories)
+            moved.append((one - other).abs().sum(dim=1).tolist())
+        for i, each in enumerate(terms):
+            booked = np.zeros(T)
+            if k < -(-len(X[i]) // N):
+                booked[k:] = shifts_by_round(each, T, k)
+                assert (np.array(moved)[:, i] <= booked * (1 + 1e-9)).all()
+                assert ((np.array(moved)[:, i] > 0) == (booked > 0)).all()
+    last = shifts_by_round(terms[0], T, 3)
+    np.testing.assert_allclose(last, 2 * c / 3 * np.ones(T - 3), rtol=1e-9)  # three records are left, for good
+
+
+def shifts_by_round(terms, rounds, k):
+    """What a record of round k moves each round from k on by, where every round releases."""
+    found = shifts_of(terms, rounds, k)
+    return np.pad(found, (0, rounds - k - len(found)))

@@ -167,7 +167,7 @@ def test_networks_from_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("a.txt", "0 x\n", "line 1"),
+        ("a.txt", "0 1 x\n", "line 1"),
         ("a.txt", "0 1\n\n2\n", "line 3"),
         ("a.txt", "# nothing\n", "holds no edges"),
         ("a.json", "{", "not valid JSON"),

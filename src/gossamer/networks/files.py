@@ -1,6 +1,6 @@
 """Networks from a file or by name, for the command.
 
-An edge list is text, one `sender receiver [weight]` a line, learners counted from 0, `#` starts a comment.
+Text is an edge list, one `sender receiver [weight]` a line: see gossamer.networks.edge_lists.
 A .json file holds {"edges": [[0, 1], [1, 0, 0.5]]} or the matrices {"R": [[…]], "C": [[…]]} (C may be left out).
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from operator import index
 from pathlib import Path
 from typing import Any
 
 from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.networks.edge_lists import EdgeList, Graph, graph_of, parse_edge_list
 from gossamer.networks.network import Network
 
 PAPERS = {"paper": Network.paper, "paper-one-way": Network.paper_one_way}
@@ -29,20 +31,49 @@ def is_named(source: str) -> bool:
     return source in PAPERS or source in NAMES
 
 
-def read_network(source: str, learners: int | None = None) -> Network:
-    """A network by name (paper, paper-one-way, ring, …) or from a file; checked against `learners`."""
+def read_network(source: str, learners: int | None = None, largest: bool = False) -> Network:
+    """A network by name (paper, paper-one-way, ring, …) or from a file; checked against `learners`.
+
+    `largest` keeps the largest strongly connected component of an edge list.
+    """
     if source in PAPERS:
         network = PAPERS[source]()
     elif source in NAMES:
         network = NAMES[source](learners if learners is not None else 10)
     else:
-        network = _from_file(Path(source))
+        network = _read_once(Path(source), largest)
     if learners is not None and network.m != learners:
         raise GossamerError(
             f"the network {source} has {network.m} learners and the run has {learners}: use ",
             Argument("learners", network.m), ", or another ", Argument("graph", python="network"), ".",
         )  # fmt: skip
     return network
+
+
+def _read_once(path: Path, largest: bool) -> Network:
+    """A file's network; a run that asks first how many learners it has does not read it twice."""
+    try:
+        about = path.stat()
+    except OSError:
+        return read_graph(path, largest).network  # which says what is wrong
+    return _network_at(path, path.absolute(), largest, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=1)
+def _network_at(path: Path, place: Path, largest: bool, changed: int, size: int) -> Network:
+    return read_graph(path, largest).network
+
+
+def read_graph(path: Path, largest: bool = False) -> Graph:
+    """A network from a file, with the ids that its learners have there."""
+    given = _read(path)
+    if isinstance(given, EdgeList):
+        return graph_of(path, given, largest)
+    if largest:
+        raise BadValue(
+            "largest_component", True, f"{path} is no edge list", "give one, or mend the network in the file"
+        )
+    return Graph.of(given if isinstance(given, Network) else _from_edges(given))
 
 
 def read_pairs(source: str, learners: int) -> list[tuple[int, int]]:
@@ -52,7 +83,7 @@ def read_pairs(source: str, learners: int) -> list[tuple[int, int]]:
         pairs, most = [(a, b) for over in ("R", "C") for a, b, _ in named.edges(over)], named.m
     else:
         given = _read(Path(source))
-        edges = given.edges() if isinstance(given, Network) else given
+        edges = given.edges() if isinstance(given, Network) else _numbered(source, given)
         pairs = [(edge[0], edge[1]) for edge in edges]
         most = 1 + max(max(pair) for pair in pairs)
     if most > learners or (is_named(source) and most != learners):
@@ -63,13 +94,21 @@ def read_pairs(source: str, learners: int) -> list[tuple[int, int]]:
     return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
 
 
-def _from_file(path: Path) -> Network:
-    given = _read(path)
-    return given if isinstance(given, Network) else Network.from_edges(1 + max(max(e[:2]) for e in given), given)
+def _numbered(source: str, given: EdgeList | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Edges between learners' numbers."""
+    if isinstance(given, list):
+        return given
+    if given.ids.dtype.kind != "i":
+        raise BadValue("secrets", source, "expected learners' numbers from 0 on")
+    return [tuple(pair) for pair in given.ids.tolist()]
 
 
-def _read(path: Path) -> Network | list[tuple[Any, ...]]:
-    """Matrices as a network, or edges."""
+def _from_edges(edges: list[tuple[Any, ...]]) -> Network:
+    return Network.from_edges(1 + max(max(edge[:2]) for edge in edges), edges)
+
+
+def _read(path: Path) -> Network | EdgeList | list[tuple[Any, ...]]:
+    """Matrices as a network, or edges: of a .json file as they stand there."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -77,28 +116,29 @@ def _read(path: Path) -> Network | list[tuple[Any, ...]]:
         raise GossamerError(f"no network {path}: expected a file, or one of {known}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None
-    if path.suffix == ".json":
-        try:
-            given = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
-        if isinstance(given, dict) and "R" in given:
-            return Network(given["R"], given.get("C"))
-        if not isinstance(given, dict) or not isinstance(given.get("edges"), list):
-            raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
-        edges = [_edge(path, "edges", edge) for edge in given["edges"]]
-    else:
-        lines = [(k, line.split("#")[0]) for k, line in enumerate(text.splitlines(), 1)]
-        edges = [_edge(path, f"line {k}", line.replace(",", " ").split()) for k, line in lines if line.strip()]
+    if path.suffix == ".toml":
+        raise GossamerError(f"{path} says how a network changes: give it as ", Argument("schedule", str(path)), ".")
+    if path.suffix != ".json":
+        return parse_edge_list(path, text)
+    try:
+        given = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
+    if isinstance(given, dict) and "R" in given:
+        return Network(given["R"], given.get("C"))
+    if not isinstance(given, dict) or not isinstance(given.get("edges"), list):
+        raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
+    edges = [_edge(path, edge) for edge in given["edges"]]
     if not edges:
-        raise GossamerError(f"{path} holds no edges: write one 'sender receiver [weight]' a line.")
+        raise GossamerError(f"{path} holds no edges: write [sender, receiver] or [sender, receiver, weight] for each.")
     return edges
 
 
-def _edge(path: Path, where: str, words: Any) -> tuple[Any, ...]:
+def _edge(path: Path, words: Any) -> tuple[Any, ...]:
     try:
         sender, receiver, *weight = words
-        ends = [int(end) if isinstance(end, str) else index(end) for end in (sender, receiver)]
-        return (*ends, *(float(w) for w in weight))
+        return (index(sender), index(receiver), *(float(w) for w in weight))
     except (TypeError, ValueError):
-        raise GossamerError(f"{path}, {where}: {words!r}, expected 'sender receiver [weight]' in numbers.") from None
+        raise GossamerError(
+            f"{path}, edges: {words!r}, expected [sender, receiver] or [sender, receiver, weight]."
+        ) from None

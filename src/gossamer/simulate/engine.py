@@ -16,38 +16,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm, State
-from gossamer.arrays import NUMPY, Kind, dense
 from gossamer.automatic import found_step, step_words
 from gossamer.errors import AT_SOURCE, AnyOf, Argument, BadValue, GossamerError, NotProvable
 from gossamer.guarantees import guarantees_of
 from gossamer.loggers.base import Logger, Loggers
 from gossamer.models import Gradient, LinearModel, Model
-from gossamer.models.memory import LinearMemory
 from gossamer.models.standard import StandardMemory
-from gossamer.networks import Network
-from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, SimulatedNoise, Unproved, simulated
+from gossamer.networks import Network, NetworkSchedule
+from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, Unproved, simulated
 from gossamer.privacy.boundary import UNNOISED, all_colluding
-from gossamer.records import Batch
-from gossamer.rounds import Rounds, with_ridge
-from gossamer.run_record import LEARNER, NotResumedError, Record, frozen_json, mean_row
+from gossamer.rounds import Rounds
+from gossamer.run_record import LEARNER, NotResumedError, Record, mean_row
 from gossamer.schedules import Decay, Schedule
-from gossamer.setting import setting_of
-from gossamer.simulate.blocks import Blocks
-from gossamer.simulate.matrix import matrix_rounds
+from gossamer.setting import expected_room, setting_of
+from gossamer.simulate.changing import OverChanging, rows_over
+from gossamer.simulate.holding import check_holds
 from gossamer.simulate.metrics import metrics_of
+from gossamer.simulate.play import play_of
 from gossamer.simulate.progressive import Progressive
+from gossamer.simulate.resuming import GONE_ON, check_booked, config_of, resumed
+from gossamer.simulate.shard import EVERYBODY, Shard
 from gossamer.standardising import looks_of
 from gossamer.streams import Stream
 from gossamer.streams.stream import weights_of
-from gossamer.types import Array, Matrix
-from gossamer.version import __version__
+from gossamer.types import Array
 
 OF_WHAT_IS_SENT = (
     "ε is of what is sent: all else in this record, such as θ*, errors, accuracies, the majority class, the confusion "
     "table, counts and a digest of the data, is not noised."
 )
-PRIVATE = tuple(f"{kind.__name__}(" for kind in MECHANISMS.values())  # how a record's config["privacy"] starts
-_GONE_ON: set[str | None] = set()  # seals of private records that this process has gone on from
 
 
 class Progress(NamedTuple):
@@ -62,7 +59,7 @@ class Progress(NamedTuple):
 
 def simulate(
     algorithm: Algorithm[State],
-    network: Network,
+    network: Network | NetworkSchedule,
     stream: Stream,
     *,
     model: Model,
@@ -75,9 +72,11 @@ def simulate(
     resume: Record | None = None,
     progressive: bool = False,
     loggers: Sequence[Logger] = (),
+    shard: Shard = EVERYBODY,
 ) -> Record:
     """Run `algorithm` for `steps` rounds on `network`, every learner with its own records from `stream`.
 
+    network         one for all rounds, or a NetworkSchedule that says which each round has
     privacy         adds `privacy.noise(channel, t, shape)` to what learners send on each private channel. Without it
                     the algorithm's own `noise` scales, if any, are drawn as Laplace noise from `seed`: not private.
     gradient        "history": the mean over all records so far, at the current θ; "latest": over the newest round's
@@ -89,6 +88,7 @@ def simulate(
                     went in history.progressive; a run that goes on does as it did
     loggers         told of the configuration, every evaluation and the end, such as gossamer.loggers.Jsonl(path); one
                     that fails is left with a LoggerFailed warning, and the run goes on
+    shard           which learners this process plays; what others play, other processes do: see gossamer.cluster
     """
     if resume is not None and not (isinstance(resume, Record) and "evaluate_every" in resume.config):
         requirement = "expected a record that simulate() made, such as load()"
@@ -96,6 +96,8 @@ def simulate(
     if evaluate_every is None and resume is not None:
         evaluate_every = resume.config["evaluate_every"]
     every = max(1, steps // 100) if evaluate_every is None else evaluate_every
+    changes = network if isinstance(network, NetworkSchedule) else None
+    network = network.fixed if isinstance(network, NetworkSchedule) else network
     _check_run(network, stream, steps, gradient, every, seed)
     logs = Loggers(loggers)
     privacy, scales, notes = _noise(privacy, algorithm, steps, resume, seed)
@@ -115,46 +117,61 @@ def simulate(
         raise GossamerError(
             f"the noise is given for {scales.learners} learners and the network has {network.m}: give one each."
         )
-    notes += [*algorithm.notes(scales), *stream.notes]
-    if not network.iterates_z:
-        notes.append(f"z is not iterated: {network.m:,} learners start with the exact shares u_i/m that it tends to.")
+    notes += [*algorithm.notes(scales), *stream.notes, *shard.notes]
+    if changes is not None:
+        notes += check_holds(algorithm, changes, privacy, model, algorithm.strict)
+    elif not network.iterates_z:
+        notes.append(
+            f"z is not iterated: {network.m:,} learners start with the exact shares u_i/m that it tends to; u(I+R) = u "
+            f"holds to {network.perron_error:.0e} of every entry."
+        )
     if stream.rounds is not None and steps > stream.rounds:
         notes.append(f"No new records arrive after round {stream.rounds}; the learners go on with those they have.")
 
-    memory = model.memory(stream.table, gradient, stream.room(steps if gradient == "history" else 1))
-    metrics = metrics_of(model, stream, memory)
+    if gradient == "history" and model.remember is not None and model.remember < steps:
+        notes.append(f"Gradients are over the records of the newest {model.remember} rounds, and not over all.")
+
+    arrivals = shard.arrivals(stream)
+    memory = model.memory(stream.table, gradient, shard.own(expected_room(model, gradient, steps, stream)))
+    metrics = metrics_of(model, stream, memory, shard)
     notes += metrics.notes
-    rows = network.rows(mixes=algorithm.mixes).of_kind(model.arrays)
+    rows = network.rows(shard.ids, algorithm.mixes) if changes is None else rows_over(changes, algorithm)
+    rows = rows.of_kind(model.arrays)
+    weights = None if weights_of(stream) is None else shard.own(weights_of(stream))
     if {"W", "I+W"} & set(algorithm.mixes) and network.one_way:
         notes.append(
             f"{algorithm.name} sends both ways over all links, and {network.one_way} of this network are one-way."
         )
-    state = algorithm.init(rows, model.start(network.m, seed, stream.table.columns))
-    config = _config(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
+    state = algorithm.init(rows, shard.own(model.start(network.m, seed, stream.table.columns)))
+    config = config_of(algorithm, network, stream, model, privacy, gradient, seed, every) | {"steps": steps}
     config |= {"planned": length} if by_rule else {}
+    config["network"] |= {} if changes is None else {"changes": changes.description}
     if isinstance(model, LinearModel) and model.standardise is not None:
         config |= {"parameters": stream.table.columns * model.outputs}
     start, history = 0, list[np.recarray[Any, Any]]()
 
     def predicts(theta: Any) -> Any:
-        """What predicts, of an algorithm's θ."""
-        return model.parameters(theta, stream.table.columns) if isinstance(model, LinearModel) else theta
+        """What predicts, of an algorithm's θ; of a linear model as NumPy's array."""
+        if not isinstance(model, LinearModel):
+            return theta
+        return model.parameters(model.arrays.to_numpy(theta), stream.table.columns)
 
     seen = _progressive(progressive, model, stream, predicts(state.theta), resume)
     if resume is not None:
-        start, state, history = _resumed(resume, config, state, model)
+        start, state, history = resumed(resume, config, state, model)
         memory.go_on(resume.state)
         if seen is not None:
             seen.go_on(resume.state)
         if gradient == "history":
             for t in range(start):
-                memory.observe(stream.arrivals(t))
+                memory.observe(arrivals(t))
 
     def row(t: int, learners: np.recarray[Any, Any]) -> np.recarray[Any, Any]:
-        return mean_row(t, learners, metrics.each, **({} if seen is None else {"progressive": seen.value}))
+        counted = None if changes is None else changes.at(t).present
+        return mean_row(t, learners, metrics.each, counted, **({} if seen is None else {"progressive": seen.value}))
 
     if resume is None:
-        history.append(row(0, metrics.learners(predicts(state.theta), 0)))
+        history.append(row(0, shard.gathered(metrics.learners(predicts(state.theta), 0))))
 
     boundary: PrivateBoundary | Unproved
     if isinstance(privacy, Mechanism):
@@ -162,7 +179,7 @@ def simulate(
         setting = setting_of(algorithm, network, stream, model, gradient, steps)
         boundary = privacy.bind(setting._replace(planned=length))
     else:
-        boundary = Unproved(privacy)
+        boundary = Unproved(privacy, shard.ids, network.m)
     private = isinstance(boundary, PrivateBoundary)
     if isinstance(boundary, PrivateBoundary) and resume is not None:
         if boundary.correlated:
@@ -172,33 +189,32 @@ def simulate(
             )  # fmt: skip
         for t in range(start):
             boundary.charge(t)
-        _check_booked(resume, boundary)
+        check_booked(resume, boundary)
         sent = {n: v for n, v in resume.state.items() if n.startswith("sent.")}
         boundary.go_on({name: model.from_record(value) for name, value in sent.items()})
-        _GONE_ON.add(resume.seal)
-    mix = Mixer(network, algorithm.mixes, model.arrays)
+        GONE_ON.add(resume.seal)
+    own = shard.boundary(boundary)
     if isinstance(memory, StandardMemory):
-        memory.prepare(looks_of(memory, boundary, privacy, length, network, weights_of(stream)))
+        memory.prepare(looks_of(memory, own, privacy, length, network, weights, shard.ids))
     ridge = model.ridge(stream.table.columns) if isinstance(model, LinearModel) else model.l2
-    rounds = Rounds(algorithm, rows, memory, boundary, ridge, finite=private, weights=weights_of(stream))
+    rounds = Rounds(algorithm, rows, memory, own, ridge, finite=private, weights=weights)
     state = state if start else rounds.start(state)
-    blocks = None
-    if not network.iterates_z and privacy is None and isinstance(memory, LinearMemory):
-        blocks = Blocks(algorithm, network, rows, memory, ridge, weights_of(stream), state.theta.shape[1])
-    matrix = None
-    if model.arrays.place == "cuda" and (
-        privacy is None or (isinstance(privacy, SimulatedNoise) and privacy.where == "messages" and not privacy.split)
-    ):
-        matrix = matrix_rounds(algorithm, network, model.arrays, privacy, state, start)
+    over = None if changes is None else OverChanging(algorithm, changes, rows, rounds, state.theta.shape[1])
+    play = over or play_of(
+        algorithm, network, rows, model, memory, ridge, weights, privacy, rounds, state, start, shard
+    )  # fmt: skip
+    if over is not None and resume is not None:
+        over.go_on(resume.state)
     t, looked, learners = start, -1, np.recarray(0, dtype=LEARNER)
     behind: set[str | None] = set()
-    assumed = guarantees_of(algorithm, network, stream, model, privacy, gradient, steps).kept()
+    changing = changes is not None
+    assumed = guarantees_of(algorithm, network, stream, model, privacy, gradient, steps, changes=changing).kept()
 
     def look() -> np.recarray[Any, Any]:
         """The learners' errors now, computed once a round."""
         nonlocal looked, learners
         if looked != t:
-            looked, learners = t, metrics.learners(predicts(state.theta), t)
+            looked, learners = t, shard.gathered(metrics.learners(predicts(state.theta), t))
         return learners
 
     def record() -> Record:
@@ -206,11 +222,12 @@ def simulate(
         learners = look()
         last = [] if history[-1].t[0] == t else [row(t, learners)]
         joined = np.concatenate(history + last).view(np.recarray)
-        kept = {name: model.to_record(value) for name, value in state._asdict().items()} | memory.kept()
-        kept = kept if blocks is None else {name: np.array(value) for name, value in kept.items()}  # written anew soon
+        shard.book(own, boundary)
+        kept = {name: model.to_record(shard.gathered(value)) for name, value in state._asdict().items()}
+        kept |= {name: shard.gathered(value) for name, value in memory.kept().items()}
         # Past gradients, which correlated noise goes on from, are not noised: no record has them.
         sent = {name: value for name, value in boundary.kept(t).items() if not name.startswith(UNNOISED)}
-        kept |= {name: model.to_record(value) for name, value in sent.items()}
+        kept |= {name: model.to_record(value) for name, value in sent.items()} | ({} if over is None else over.kept())
         said, budget = (*notes, *boundary.notes(t)), boundary.budget()
         if budget is not None:
             said = (*said, OF_WHAT_IS_SENT)
@@ -218,7 +235,12 @@ def simulate(
             said = (*said, "ε protects one arrival; a record that is drawn again is another arrival.")
         if seen is not None:
             kept, said = kept | seen.kept(), (*said, *seen.notes())
-        about = {**config, **boundary.description, **metrics.beside(predicts(state.theta)), "assumptions": assumed}
+        about = {
+            **config,
+            **boundary.description,
+            **metrics.beside(predicts(state.theta)),
+            "assumptions": assumed,
+        }
         about |= {"graph": network.drawing(), "course": boundary.course()}
         about |= {} if found is None else {"first_step": found}
         claim = boundary.claim if budget is None else boundary.claim + all_colluding(budget)
@@ -235,25 +257,21 @@ def simulate(
         if resume is None and logs:
             logs.log(history[0], boundary.spent())
         for t in range(start + 1, steps + 1):
-            _GONE_ON.update(behind)  # what follows these records is drawn now, and must not be drawn again
-            if matrix is not None:
-                memory.observe(stream.arrivals(t - 1))
-                point = algorithm.point(matrix.state)
-                matrix(with_ridge(memory.gradient(point), model.l2, point), t - 1)
-                state = matrix.state
-            else:
-                records = stream.arrivals(t - 1)
-                if seen is not None:
-                    seen.see(predicts(state.theta), records)
-                state = (
-                    one_round(rounds, mix, state, records, t - 1) if blocks is None else blocks(state, records, t - 1)
-                )
+            if behind:
+                GONE_ON.update(behind)  # what follows these records is drawn now, and must not be drawn again
+            records = arrivals(t - 1)
+            if seen is not None:
+                seen.see(predicts(state.theta), records)
+            state = play(state, records, t - 1)
+            del records  # the next ones may take their place in memory
             if t % every == 0 or t == steps:
                 history.append(row(t, look()))
+                shard.book(own, boundary)
                 if logs:
                     logs.log(history[-1], boundary.spent())
             if callback is not None and callback(Progress(t, steps, history[-1], record, planned)):
                 break
+        del play  # and with it what it writes the next state into
         made = record()
         logs.end(made)
         return made
@@ -288,28 +306,6 @@ def _noise(
     return privacy, None if at_source else getattr(privacy, "scale", None), notes
 
 
-def one_round(rounds: Rounds[State], mix: Mixer, state: State, records: Batch, t: int) -> State:
-    """Round t of all learners; one noisy copy of each message goes to all out-neighbours."""
-    sent = rounds.send(state, records, t)
-    got = {channel: mix(out.over, out.value) for channel, out in sent.out.items()}
-    private = [channel for channel, out in sent.out.items() if out.private]
-    return rounds.receive(state, sent.gradient, got, private, t)
-
-
-class Mixer:
-    """From what learners send to what they receive: got_i = Σ_{j≠i} W_ij sent_j."""
-
-    def __init__(self, network: Network, mixes: Sequence[Matrix] = ("R", "C"), kind: Kind = NUMPY) -> None:
-        weights = {over: network.off_diagonal(over) for over in mixes}
-        self._weights: dict[Matrix, Any] = (
-            {over: kind.make(dense(off)) for over, off in weights.items()} if kind.tensors else weights
-        )
-
-    def __call__(self, over: Matrix, sent: Array) -> Array:
-        received: Array = self._weights[over] @ sent
-        return received
-
-
 def _check_provable(privacy: Mechanism, model: Model) -> None:
     if type(privacy) not in MECHANISMS.values():
         raise NotProvable(
@@ -341,100 +337,3 @@ def _check_run(network: Network, stream: Stream, steps: int, gradient: str, ever
                 Argument("gradient", "latest"), " needs: use fewer ", Argument("steps"), ", or ",
                 Argument("gradient", "history"), ".",
             )  # fmt: skip
-
-
-def _check_booked(record: Record, boundary: PrivateBoundary) -> None:
-    """A private record's rounds must be booked as they were sent: with the same noise, at the same price."""
-    assert record.epsilon is not None
-    now, then = boundary.budget().spent, record.epsilon.spent
-    noise = frozen_json(boundary.description)["noise"]
-    if not np.allclose(now, then, rtol=1e-9, atol=0) or noise != record.config.get("noise"):
-        raise NotResumedError(
-            f"the record to resume had spent ε = {then.max():.6g} after {record.t} rounds and would now be booked with "
-            f"{now.max():.6g}: its noise or its accounting was another; start anew."
-        )
-    if record.seal in _GONE_ON:
-        raise NotResumedError(
-            f"the record to resume, of round {record.t}, was gone on from already: its next rounds would be drawn "
-            "again, which releases the same states twice; resume the newest record."
-        )
-
-
-def _config(
-    algorithm: Algorithm[Any],
-    network: Network,
-    stream: Stream,
-    model: Model,
-    privacy: Privacy | Mechanism | None,
-    gradient: Gradient,
-    seed: int,
-    every: int,
-) -> dict[str, Any]:
-    """What decides a run's numbers; a record is resumed only where all of it agrees."""
-    says = type(privacy).__repr__ is not object.__repr__
-    return {
-        "title": f"{algorithm.name}, {network.m} learners",
-        "version": __version__,
-        "algorithm": {"name": algorithm.name, **algorithm.parameters},
-        "network": {"learners": network.m, "links": network.links, "fingerprint": network.fingerprint},
-        "stream": dict(stream.description),
-        "model": str(model),
-        "score": model.score,
-        "privacy": None if privacy is None else repr(privacy) if says else type(privacy).__name__,
-        "gradient": gradient,
-        "horizon": privacy.horizon if isinstance(privacy, Mechanism) else None,
-        "seed": int(seed),
-        "evaluate_every": int(every),
-    } | ({"tensors": True} if model.arrays.tensors else {})
-
-
-def _unlike(one: Any, other: Any) -> Any:
-    """The parts of one setting that differ from another's; the fingerprint only where nothing else does."""
-    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
-        return one
-    unlike = {part: one.get(part) for part in {**one, **other} if one.get(part) != other.get(part)}
-    said = {part: value for part, value in unlike.items() if part != "fingerprint"}
-    return said or unlike
-
-
-def _resumed(
-    record: Record, config: dict[str, Any], state: State, model: Model
-) -> tuple[int, State, list[np.recarray[Any, Any]]]:
-    """Where a record stopped, its state and its history without the row that only stopping added.
-
-    A private record must be what it was when it was made: rounds that were sent are never drawn again, nor booked with
-    other noise than they were sent with.
-    """
-    private = record.epsilon is not None or str(config["privacy"]).startswith(PRIVATE)
-    now = frozen_json(config)
-    for name in ("privacy", *now) if private else now:  # a budget first: steps and releases may follow from it
-        value = now[name]
-        stored = record.config.get(name)
-        if name not in ("steps", "title") + (() if private else ("version",)) and stored != value:
-            raise NotResumedError(
-                f"the record to resume was run with {name} = {_unlike(stored, value)!r} and this run has "
-                f"{_unlike(value, stored)!r}: resume with the same settings, or start anew."
-            )
-    if private and (record.epsilon is None or not record.seal):
-        raise NotResumedError(
-            "the record to resume has no budget or no seal, and nothing else says which of its rounds were sent: "
-            "start anew."
-        )
-    if (record.seal and not record.intact) or not len(record.history) or record.history.t[-1] != record.t:
-        raise NotResumedError(
-            f"the record to resume, of round {record.t!r}, was changed after it was made: use the record as the run "
-            "left it, or start anew."
-        )
-    for name, array in ((name, model.to_record(value)) for name, value in state._asdict().items()):
-        stored = record.state.get(name)
-        if stored is None or stored.shape != array.shape or stored.dtype != array.dtype:
-            raise NotResumedError(f"the record to resume has no fitting state {name!r}: it is damaged; start anew.")
-    if record.t > config["steps"]:
-        asked = Argument("steps", config["steps"])
-        raise NotResumedError(f"the record to resume has {record.t} rounds and ", asked, ": ask for more.")
-    kept = record.history[record.history.t % config["evaluate_every"] == 0]
-    return (
-        record.t,
-        state._replace(**{name: model.from_record(record.state[name]) for name in state._asdict()}),
-        [kept[k : k + 1].view(np.recarray) for k in range(len(kept))],
-    )

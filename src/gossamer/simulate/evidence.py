@@ -23,7 +23,7 @@ from gossamer.automatic import LONGEST, Draws, first_used, noise_of, pace_of
 from gossamer.errors import GossamerError
 from gossamer.models import Gradient, LinearModel, Model, Objective
 from gossamer.models.standard import seen_by_all
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkSchedule
 from gossamer.privacy import Mechanism, simulated
 from gossamer.rehearsal import consensus_weights, rounds_to_play, states_of
 from gossamer.report.verdict import RELAXED, Facts, ended_badly
@@ -52,6 +52,7 @@ class Ran(NamedTuple):
     privacy: Mechanism | None
     gradient: Gradient
     seed: int = 0
+    changes: NetworkSchedule | None = None  # of the network
 
 
 def facts_of(record: Record, ran: Ran, without_noise: float | None = None) -> Facts | None:
@@ -116,8 +117,8 @@ def run_without_noise(record: Record, ran: Ran, **given: Any) -> Record:
     rounds = None if noise is None or not noise.at_source else noise.releases
     privacy = None if rounds is None else simulated(decay(0.0, 0.0), where="source", releases=rounds)
     return simulate(
-        quiet, ran.network, ran.stream, model=ran.model, privacy=privacy, steps=record.t, gradient=ran.gradient,
-        seed=ran.seed, evaluate_every=record.config["evaluate_every"], **given,
+        quiet, ran.changes or ran.network, ran.stream, model=ran.model, privacy=privacy, steps=record.t,
+        gradient=ran.gradient, seed=ran.seed, evaluate_every=record.config["evaluate_every"], **given,
     )  # fmt: skip
 
 

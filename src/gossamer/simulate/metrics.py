@@ -12,25 +12,28 @@ from gossamer.errors import Diverged, GossamerError
 from gossamer.models import LinearModel, Memory, Model, Objective
 from gossamer.records import Population, Table
 from gossamer.run_record import LEARNER
+from gossamer.simulate.shard import EVERYBODY, Shard
 from gossamer.streams import Stream
 from gossamer.types import Array
 
 ASTRAY = 1e12  # no network is that far from its start and still learns; clipped gradients may keep it finite
 MOST_NUMBERS = 1e8  # features times outputs: beyond it a search for θ* would take longer than many a run
 MOST_PREDICTIONS = 10**8  # in one evaluation of all learners: beyond it, it is of a sample of the records
+MOST_PRODUCTS = 10**10  # of a number and a parameter, likewise
+NUMBERS_AT_ONCE = 1 << 21  # of θ of the learners that are evaluated at a time: 16 MiB
 LEAST_RECORDS = 1000  # that such a sample has
 MOST_CLASSES = 10  # a larger confusion table is not read
 EACH = ("accuracy", "train_accuracy")  # what a history keeps learner by learner where there are test records
 TESTED = np.dtype([*LEARNER.descr, ("train_accuracy", "f8"), ("parameter_norm", "f8")])
 
 
-def metrics_of(model: Model, stream: Stream, memory: Memory) -> Metrics | Tested:
+def metrics_of(model: Model, stream: Stream, memory: Memory, shard: Shard = EVERYBODY) -> Metrics | Tested:
     """Errors against θ* and accuracy for a linear model; for others, and for large images, accuracy alone."""
     if isinstance(model, LinearModel):
         numbers = len(stream.table) * model.theta_size(stream.table.columns)
         if stream.test is None or numbers <= MOST_NUMBERS:
-            return Metrics(model, stream.population, stream.test, stream.learners)
-    return Tested(stream, memory)
+            return Metrics(model, stream.population, stream.test, stream.learners, shard)
+    return Tested(stream, memory, shard)
 
 
 class Metrics:
@@ -41,10 +44,17 @@ class Metrics:
     """
 
     def __init__(
-        self, model: LinearModel, population: Population, test: Table | None = None, learners: int = 1
+        self,
+        model: LinearModel,
+        population: Population,
+        test: Table | None = None,
+        learners: int = 1,
+        shard: Shard = EVERYBODY,
     ) -> None:
+        self._shard = shard
         whole = Objective(model, population)
-        most = max(LEAST_RECORDS, MOST_PREDICTIONS // (learners * model.outputs))
+        columns, predictions = population.table.columns, learners * model.outputs
+        most = max(LEAST_RECORDS, min(MOST_PREDICTIONS, MOST_PRODUCTS // columns) // predictions)
         self._objective = whole if len(population.table) <= most else Objective(model, _sample(population, most))
         self._judged = self._objective if test is None else Objective(model, _alike(test))
         self._tested = test is not None
@@ -64,19 +74,25 @@ class Metrics:
         wild = ~np.isfinite(theta).all(axis=1)
         if wild.any():
             raise Diverged(
-                f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite at round {t}; "
-                "use a smaller step, smaller features, or a network in which learners keep more of their own."
+                f"the run diverged: learner {_first(wild, self._shard)} has parameters that are not finite at round "
+                f"{t}; use a smaller step, smaller features, or a network in which learners keep more of their own."
             )
+        errors, mean = np.recarray(len(theta), dtype=TESTED if self._tested else LEARNER), self._shard.mean(theta)
+        at_once = max(1, NUMBERS_AT_ONCE // theta.shape[1])
+        for k in range(0, len(theta), at_once):  # of very many learners some at a time: a difference is as large as θ
+            self._judge(theta[k : k + at_once], mean, errors[k : k + at_once])
+        return errors
+
+    def _judge(self, theta: Array, mean: Array, errors: Any) -> None:
+        """The numbers of some learners into their places."""
         values, quality = self._objective.evaluate(theta)
-        errors = np.recarray(len(theta), dtype=TESTED if self._tested else LEARNER)
         errors.tracking_error = np.linalg.norm(theta - self.optimum, axis=1)
         errors.optimality_gap = values - self._least
-        errors.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
+        errors.consensus_error = np.linalg.norm(theta - mean, axis=1)
         errors.accuracy = quality
         if self._tested:
             errors.accuracy, errors.train_accuracy = self._judged.evaluate(theta)[1], quality
             errors.parameter_norm = np.linalg.norm(theta, axis=1)
-        return errors
 
     def beside(self, theta: Array) -> dict[str, Any]:
         """What an accuracy is read beside: on how many records it is, what needs no learning, what θ* reaches.
@@ -106,12 +122,18 @@ class Metrics:
         if not model.bounded or classes > MOST_CLASSES:
             return None
         own, shares = classes * judged.table.labels.astype(int), np.zeros(classes**2)
-        for one in theta:
-            margins = self._judged.margins(one[None])[:, 0]
-            told = margins[:, 0] > 0 if model.outputs == 1 else margins.argmax(axis=1)
-            shares += np.bincount(own + told, weights=judged.share, minlength=classes**2)
-        counts: list[list[float]] = (shares * _records(judged) / len(theta)).reshape(classes, -1).tolist()
+        for _, margins in self._judged.margins_of_many(theta):
+            taken_for = margins[:, :, 0] > 0 if model.outputs == 1 else margins.argmax(axis=2)
+            for told in taken_for.T:  # a learner
+                shares += np.bincount(own + told, weights=judged.share, minlength=classes**2)
+        shares, learners = self._shard.total(shares), self._shard.total(len(theta))
+        counts: list[list[float]] = (shares * _records(judged) / learners).reshape(classes, -1).tolist()
         return counts
+
+
+def _first(wild: Any, shard: Shard) -> int:
+    """The first of the shard's learners of which it is true, as the run counts them."""
+    return int(wild.argmax() if shard.ids is None else shard.ids[wild.argmax()])
 
 
 def _sample(population: Population, records: int) -> Population:
@@ -142,7 +164,8 @@ class Tested:
     SAMPLE = 2000
     each = EACH
 
-    def __init__(self, stream: Stream, memory: Memory) -> None:
+    def __init__(self, stream: Stream, memory: Memory, shard: Shard = EVERYBODY) -> None:
+        self._shard = shard
         table, test, self._memory = stream.table, stream.test, memory
         self.optimum = np.full(1, np.nan)
         sample = self.SAMPLE if test is None else min(self.SAMPLE, len(test))
@@ -156,13 +179,13 @@ class Tested:
         wild = ~(np.array([float(abs(row).max()) for row in theta]) < ASTRAY)
         if wild.any():
             raise Diverged(
-                f"the run diverged: learner {int(wild.argmax())} has parameters that are not finite, or beyond "
+                f"the run diverged: learner {_first(wild, self._shard)} has parameters that are not finite, or beyond "
                 f"{ASTRAY:g}, at round {t}; use a smaller step, or clip gradients."
             )
         errors = np.recarray(len(theta), dtype=TESTED)
         errors.tracking_error = errors.optimality_gap = np.nan
         lengths = kind_of(theta).row_lengths
-        errors.consensus_error, errors.parameter_norm = lengths(theta - theta.mean(0)), lengths(theta)
+        errors.consensus_error, errors.parameter_norm = lengths(theta - self._shard.mean(theta)), lengths(theta)
         errors.accuracy = self._memory.quality(theta, self._test)
         errors.train_accuracy = self._memory.quality(theta, self._train)
         return errors
