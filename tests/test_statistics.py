@@ -13,6 +13,7 @@ from gossamer.datasets.regression import regression
 from gossamer.models.memory import LinearMemory
 from gossamer.models.standard import Standardise, usual_looks
 from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
+from gossamer.models.tensor_statistics import TensorStatistics
 from gossamer.peers.journal import Journal
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.privacy import Unproved
@@ -113,6 +114,44 @@ def test_what_is_refused_of_other_memories_is_refused():
         MODEL.memory(table, "history", np.array([1]))
     with pytest.raises(gs.GossamerError, match="expected 'history'"):
         MODEL.memory(stream_of().table, "newest", np.array([1]))
+
+
+def test_sums_of_very_many_learners_are_not_kept():
+    """A choice by learners and columns alone: 2^28 numbers, whatever the length of the run."""
+    table = from_arrays(np.zeros((1, 1, 512)), np.zeros((1, 1))).table
+    assert MODEL._sums(table, "history", np.ones(1024, dtype=int))
+    assert not MODEL._sums(table, "history", np.ones(1025, dtype=int))
+    assert not MODEL._sums(table, "history", np.full(1025, 10**6))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse bits"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_on_tensors_sums_give_the_same_gradients_and_models(kind, dtype):
+    pytest.importorskip("torch", reason="needs the extra `nn`")
+    stream, rng = stream_of(kind, per_round=(3, 3, 7)), np.random.default_rng(1)
+    model, near = gs.RidgeRegression(l2=0.1, arrays=gs.tensors("cpu", dtype)), 1e-11 if dtype == "float64" else 1e-4
+    theta, memory, held = rng.normal(size=(3, 23)), model.memory(stream.table, "history", stream.room(1)), set()
+    assert isinstance(memory, TensorStatistics)
+    for t in range(40):
+        memory.observe(stream.arrivals(t))
+        held.add(memory.squares.nbytes + memory.products.nbytes)
+    found = model.arrays.to_numpy(memory.gradient(model.arrays.make(theta)))
+    np.testing.assert_allclose(found, observed(stream, 40).gradient(theta), rtol=0, atol=near)
+    assert held == {8 * 3 * 23 * 24}
+    algorithm = gs.ldp_gradient_tracking(step=gs.decay(0.02, 0.6))
+    runs = [
+        gs.simulate(algorithm, gs.Network.ring(3), stream, model=one, steps=60, evaluate_every=30)
+        for one in (model, MODEL)
+    ]
+    np.testing.assert_allclose(runs[0].theta, runs[1].theta, rtol=0, atol=10 * near)
+
+
+def test_on_tensors_records_are_kept_where_sums_do_not_do():
+    pytest.importorskip("torch", reason="needs the extra `nn`")
+    table, arrays = stream_of().table, gs.tensors("cpu", "float64")
+    for model, keep in ((gs.RidgeRegression(clip=gs.clip_l2(1.0), arrays=arrays), "history"),
+                        (gs.RidgeRegression(arrays=arrays), "latest")):  # fmt: skip
+        assert not isinstance(model.memory(table, keep, np.ones(3, dtype=int)), TensorStatistics)
 
 
 class ByRecords(gs.RidgeRegression):

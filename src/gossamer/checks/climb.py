@@ -71,7 +71,7 @@ def _arrivals(case: Case) -> Iterable[int]:
     if case.gradient == "latest":
         return range(case.rounds)  # which is dearest differs from learner to learner
     if case.mechanism.where == "messages":
-        return [0] * 4
+        return [0] * 4 if case.model.remember is None else range(case.rounds)
     released = case.released()  # a record that is new then is looked at as well: it may slip out though it is cheap
     return [0, 0, *(int(t) for t in released[:: max(1, len(released) // ARRIVALS)])]
 

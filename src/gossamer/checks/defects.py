@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gossamer.checks import Finding, moments, pair_defects
+from gossamer.checks import Finding, moments, pair_defects, window_defects
 from gossamer.checks.audit import findings
 from gossamer.checks.keys import Keys
 from gossamer.checks.noise import LATE
@@ -343,6 +343,17 @@ def _counts_colluders(case: Case) -> bool:
     return secrets is not None and secrets.colluders > 0 and bool(np.ptp(case.own) <= 1e-9 * case.own[0])
 
 
+def _windowed(case: Case) -> bool:
+    """Whether a window has been full, and has turned over."""
+    rounds = case.model.remember or 1
+    return _wrapped_at_source(case) and rounds > 1 and len(case.released()) > 2 * rounds
+
+
+def _full_at_once(case: Case) -> bool:
+    """Whether a mean over one round less costs more: Gaussian noise, whose cost goes by squares, on full windows."""
+    return _windowed(case) and case.law.squared and int(case.released()[0]) >= (case.model.remember or 1) - 1
+
+
 def _lipschitz(case: Case) -> bool:
     return _on_messages(case) and math.isfinite(case.terms[0].bound.L)
 
@@ -404,6 +415,8 @@ DEFECTS = (
         "beside what was released",
         lambda case: len(case.terms[0].factor) > 1,
     ),
+    Defect("a window that forgets one round too early", window_defects.one_round_short, "replayed loss", _full_at_once),
+    Defect("a window whose first round stays", window_defects.first_round_stays, "δ/σ", _windowed),
     Defect("moments not cut off at 1", moments.moments_not_cut_off, "moments", _standardised),
     Defect("all of c for every number's moments", moments.unit_not_divided, "moments", _standardised),
     Defect("moments released and not booked", moments.head_not_charged, "rounds that release none", _standardised),

@@ -29,7 +29,7 @@ from gossamer.privacy import Accountant, PrivateBoundary
 from gossamer.privacy.boundary import CLAMP
 from gossamer.privacy.laws import Law
 from gossamer.rounds import Rounds
-from gossamer.simulate.engine import Mixer
+from gossamer.simulate.mixer import Mixer
 from gossamer.types import Array, Out
 
 EARLY, LATE = 32, (50, 100, 1_000, 10_000, 100_000)

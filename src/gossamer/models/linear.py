@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 import scipy
 
 from gossamer.arrays import NUMPY, Kind
-from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError, NotProvable
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LOGISTIC_ERROR, MOST, UNIT, Clip, Norm, Reach, Sizes, Weights, reach
 from gossamer.models.memory import LinearMemory
 from gossamer.models.standard import Standardise, StandardMemory
-from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
+from gossamer.models.statistics import MOST_COLUMNS, MOST_NUMBERS, StatisticsMemory
+from gossamer.models.tensor_statistics import TensorStatistics
+from gossamer.models.tensors import TensorMemory
 from gossamer.records import FeatureBounds, Table
 from gossamer.types import Array, Integers
 
@@ -33,9 +36,9 @@ LOGISTIC, SQUARED = 0, 1  # kinds of loss, as the kernels know them
 class LinearModel(ABC):
     """What all linear models share.
 
-    A model is a frozen dataclass with the fields l2, clip, intercept and standardise. It says which margins it has
-    (`outputs`), which of the kernels its gradient is, and for margins of shape (records, learners, K) its losses, their
-    derivatives and the quality of its predictions; `known_weights` is what bounds them.
+    A model is a frozen dataclass with fields l2, clip, intercept, standardise, remember and arrays. It says which
+    margins it has (`outputs`), which of the kernels its gradient is, and for margins of shape (records, learners, K)
+    its losses, their derivatives and the quality of its predictions; `known_weights` is what bounds them.
     """
 
     l2: float
@@ -44,13 +47,22 @@ class LinearModel(ABC):
     standardise: Standardise | None  # which numbers are seen from their middle, in units of their spread
     score: str
     kernel: int | None  # which of gossamer.models.kernels finds the gradient; None: softmax's
-    arrays: Kind = NUMPY
-    remember: int | None = None
+    arrays: Kind = NUMPY  # what θ is made of: see gossamer.models.tensors
+    remember: int | None = None  # over how many rounds' records a history is the mean; None: over all
 
     def __post_init__(self) -> None:
         if not 0 <= self.l2 < np.inf:
             python = f"{type(self).__name__}(l2={self.l2!r})"
             raise BadValue("l2", self.l2, "expected a finite number ≥ 0", python=python)
+        rounds = self.remember
+        if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
+            python = f"{type(self).__name__}(remember={rounds!r})"
+            raise BadValue("remember", rounds, "expected a whole number of rounds ≥ 1, or None for all", python=python)
+
+    def __repr__(self) -> str:
+        known = [f for f in fields(cast("Any", self)) if f.repr]
+        shown = [f for f in known if f.name != "remember" or self.remember is not None]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
     @property
     @abstractmethod
@@ -96,14 +108,32 @@ class LinearModel(ABC):
         return each
 
     def start(self, m: int, seed: int, columns: int) -> Array:
-        return np.zeros((m, self.theta_size(columns)))
+        zeros: Array = self.arrays.make(np.zeros((m, 1))) + self.arrays.make(np.zeros((1, self.theta_size(columns))))
+        return zeros
 
     def reach(self, features: FeatureBounds | None, norm: Norm, sizes: Sizes = MOST) -> Reach:
+        if self.arrays.tensors:
+            raise NotProvable(
+                "what is proved of a linear model's gradients is proved of NumPy's arrays, and these are tensors: use ",
+                Argument("device", "cpu", python=f"{type(self).__name__} without arrays="), ".",
+            )  # fmt: skip
         if self.standardise is not None:
             features = None  # of records as they are seen nothing is declared: the clipper bounds them
         return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
 
-    def memory(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory | StandardMemory:
+    def memory(
+        self, table: Table, keep: Gradient, room: Integers
+    ) -> LinearMemory | StatisticsMemory | StandardMemory | TensorMemory | TensorStatistics:
+        if self.arrays.tensors:
+            for name, given in (
+                ("standardise", None if self.standardise is None else True),
+                ("remember", self.remember),
+            ):
+                if given is not None:
+                    raise GossamerError(
+                        Argument(name, given), " is for ", Argument("device", "cpu"), ": leave one of them out."
+                    )
+            return self._tensors(table, keep, room)
         if self.standardise is not None and keep != "history":
             raise GossamerError(
                 Argument("standardise", True), " needs ", Argument("gradient", "history"), ": use it, or leave it out."
@@ -114,14 +144,18 @@ class LinearModel(ABC):
     def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
         return LinearMemory(self, table, keep, room)
 
+    def _tensors(self, table: Table, keep: Gradient, room: Integers) -> TensorMemory | TensorStatistics:
+        return TensorMemory(self, table, keep, room)
+
     def to_record(self, value: Array) -> Array:
-        return np.asarray(value)
+        return self.arrays.to_numpy(value)
 
     def from_record(self, stored: Array) -> Array:
-        return stored
+        value: Array = self.arrays.make(stored)
+        return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogisticRegression(LinearModel):
     """Two classes, labelled 0 and 1."""
 
@@ -129,6 +163,8 @@ class LogisticRegression(LinearModel):
     clip: Clip | None = None
     intercept: bool = False
     standardise: Standardise | None = None
+    remember: int | None = None
+    arrays: Kind = field(default=NUMPY, repr=False)
     outputs = 1
     score = "accuracy"
     kernel = LOGISTIC
@@ -154,7 +190,7 @@ class LogisticRegression(LinearModel):
         return Weights(most=1.0, slope=0.25, sway=0.25, error=LOGISTIC_ERROR, outputs=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RidgeRegression(LinearModel):
     """Least squares; real labels."""
 
@@ -162,6 +198,8 @@ class RidgeRegression(LinearModel):
     clip: Clip | None = None
     intercept: bool = False
     standardise: Standardise | None = None
+    remember: int | None = None
+    arrays: Kind = field(default=NUMPY, repr=False)
     outputs = 1
     score = "R²"
     kernel = SQUARED
@@ -186,13 +224,26 @@ class RidgeRegression(LinearModel):
         return Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
 
     def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
-        """A history without a clipper needs no records, unless they have so many columns that sums take more room."""
-        if keep == "history" and self.clip is None and table.columns <= MOST_COLUMNS:
-            return StatisticsMemory(self, table, room)
-        return super()._records(table, keep, room)
+        return (
+            StatisticsMemory(self, table, room)
+            if self._sums(table, keep, room)
+            else super()._records(table, keep, room)
+        )
+
+    def _tensors(self, table: Table, keep: Gradient, room: Integers) -> TensorMemory | TensorStatistics:
+        return (
+            TensorStatistics(self, table, room)
+            if self._sums(table, keep, room)
+            else super()._tensors(table, keep, room)
+        )
+
+    def _sums(self, table: Table, keep: Gradient, room: Integers) -> bool:
+        """Whether sums do in place of records, all of which have to weigh alike, and are not too large."""
+        alike = keep == "history" and self.clip is None and self.remember is None
+        return alike and table.columns <= MOST_COLUMNS and len(room) * table.columns**2 <= MOST_NUMBERS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SoftmaxRegression(LinearModel):
     """K classes, labelled 0 to K−1; θ is the (features, K) matrix laid flat."""
 
@@ -201,6 +252,8 @@ class SoftmaxRegression(LinearModel):
     clip: Clip | None = None
     intercept: bool = False
     standardise: Standardise | None = None
+    remember: int | None = None
+    arrays: Kind = field(default=NUMPY, repr=False)
     score = "accuracy"
     kernel = None
 

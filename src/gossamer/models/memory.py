@@ -2,6 +2,12 @@
 
 history   ∇f_{i,t}(θ) = 1/(records so far) Σ_k ∇l(θ, ξ_{i,k}), recomputed at the current θ (Chen & Wang, Alg. 1 line 2)
 latest    the same mean over the newest round's records only
+window    the same over the newest R rounds' (`remember=R` of a model): as much work a round as R rounds' records take
+
+The history takes work that grows with every round: T rounds take T² in all. A window takes R a round, and twice its own
+records in memory: they lie one after another in the order in which they came, in a piece twice as long. The oldest are
+forgotten by starting later, and the others are moved to the front when the piece is used up. What is computed depends
+on the records and their order alone, not on where in the piece they lie: a learner that starts again goes on alike.
 
 Least squares without a clipper keeps no records for the former: see gossamer.models.statistics. Otherwise a learner's
 records lie side by side in one piece of a shared array, so that one kernel call serves all learners.
@@ -11,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +25,7 @@ from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LARGEST, MOST_RECORDS, UNIT, Clip, Norm
 from gossamer.models.objective import quality_of
+from gossamer.models.window import Window
 from gossamer.records import Batch, Table, runs
 from gossamer.types import Array, Integers
 
@@ -38,12 +45,12 @@ class LinearMemory:
 
         check_labels(model, table)
         clip = model.clip
-        if clip is not None and clip.per == "round" and keep == "history":
+        check_keep(model, keep)
+        if keep == "latest" and model.remember is not None:
             raise GossamerError(
-                "clipping per round needs ", Argument("gradient", "latest"), ": use it, or clip per record."
-            )
-        if keep not in ("history", "latest"):
-            raise BadValue("gradient", keep, "expected 'history' (all records so far) or 'latest'")
+                Argument("remember", model.remember), " is for ", Argument("gradient", "history"),
+                ": use it, or leave it out.",
+            )  # fmt: skip
         self._model, self._table, self.keep = model, table, keep
         self._coded = table.codebook is not None
         self._clip_each = clip if clip is not None and clip.per == "record" else None
@@ -53,17 +60,27 @@ class LinearMemory:
         else:
             self._kernel = kernels.coded_scalar if self._coded else kernels.dense_scalar
         self.filled = np.zeros(len(room), dtype=np.int64)
+        self._window = None if model.remember is None else Window(model.remember, len(room))
         most = max(1, RECORDS_AT_FIRST // len(room))
-        self._make_room(np.clip(room, 1, most))
+        self.rows: Array
+        self.labels: Array
+        self.limits: Array
+        self.start: Integers
+        self._make_room(self._pieces * np.clip(room, 1, most))
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records; with 'latest' they replace the ones before."""
+        if self.keep == "latest" and not self._coded:
+            self._look_at(batch)
+            return
         if self.keep == "latest":
             self.filled = np.zeros_like(self.filled)
         elif not len(batch.labels):
             return
-        if (self.filled + batch.counts > self._room).any():
-            self._grow(self.filled + batch.counts)
+        if self._window is not None:
+            forgotten = self._window.turn(batch.counts)
+            self.start, self.filled = self.start + forgotten, self.filled - forgotten
+        self._make_place(self.filled + batch.counts)
         place = runs(self.start + self.filled, batch.counts)
         if self._coded:
             self.rows[:, place] = batch.rows.T
@@ -74,6 +91,19 @@ class LinearMemory:
             records = replace(self._table, rows=batch.rows, labels=batch.labels)
             self.limits[place] = limits_of(records, self._clip_each, self._model.outputs)
         self.filled = self.filled + batch.counts
+
+    def _look_at(self, batch: Batch) -> None:
+        """A round's records where the stream put them: nobody needs them for longer."""
+        self.rows, self.labels = np.ascontiguousarray(batch.rows), batch.labels
+        self.start, self.filled = np.cumsum(batch.counts) - batch.counts, batch.counts
+        if self._clip_each is not None:
+            records = replace(self._table, rows=batch.rows, labels=batch.labels)
+            self.limits = limits_of(records, self._clip_each, self._model.outputs)
+
+    def let_go(self) -> None:
+        """Forget the newest round's records, once the round is over, where no later one looks at them."""
+        if self.keep == "latest" and not self._coded:
+            self.rows, self.labels, self.filled = self.rows[:0].copy(), self.labels[:0].copy(), 0 * self.filled
 
     def gradient(self, theta: Array, learners: slice = ALL) -> Array:
         """The mean over each learner's remembered records; θ has a row for each of these learners."""
@@ -100,6 +130,7 @@ class LinearMemory:
 
     def change(self, rows: Change, labels: Change) -> None:
         """Replace every remembered record by what `rows` and `labels` make of it; both are told whose it is."""
+        self.rows, self.labels = self.rows.copy(), self.labels.copy()  # they may lie in a stream
         for i, count in enumerate(self.filled):
             place, owner = slice(self.start[i], self.start[i] + count), np.full(count, i)
             if not self._coded:
@@ -116,9 +147,32 @@ class LinearMemory:
     def go_on(self, kept: Mapping[str, Array]) -> None:
         pass
 
+    def records_of(self, i: int) -> tuple[Array, Array]:
+        """What learner i remembers: rows, as they lie, and labels."""
+        place = slice(self.start[i], self.start[i] + self.filled[i])
+        return (self.rows[:, place].T if self._coded else self.rows[place]), self.labels[place]
+
+    @property
+    def _pieces(self) -> int:
+        """How many times as long as a learner's records its piece is."""
+        return 1 if self._window is None else 2
+
+    def _make_place(self, needed: Integers) -> None:
+        """See to it that every learner's records, once they are so many, end within its piece."""
+        if (self._pieces * needed > self._room).any():
+            self._grow(needed)
+        for i in np.flatnonzero(self.start + needed > self._first + self._room):
+            old, new = self._place(self.start[i], i), self._place(self._first[i], i)
+            self._move(old, new, self.rows, self.labels, self.limits)
+            self.start[i] = self._first[i]
+
+    def _place(self, start: Any, i: Any) -> slice:
+        return slice(start, start + self.filled[i])
+
     def _make_room(self, room: Integers) -> None:
         self._room = room
-        self.start = np.cumsum(room) - room
+        self._first = np.cumsum(room) - room  # of each learner's piece
+        self.start = self._first.copy()
         total = int(room.sum())
         width = self._table.rows.shape[1]
         self.rows = np.empty((width, total) if self._coded else (total, width), dtype=self._table.rows.dtype)
@@ -132,16 +186,29 @@ class LinearMemory:
                 "is proved; use ", Argument("gradient", "latest"), ", or fewer records a round.",
             )  # fmt: skip
         rows, labels, limits, start = self.rows, self.labels, self.limits, self.start
-        self._make_room(np.maximum(2 * self._room, needed))
-        for i, count in enumerate(self.filled):
-            old, new = slice(start[i], start[i] + count), slice(self.start[i], self.start[i] + count)
-            self.labels[new] = labels[old]
-            if self._clip_each is not None:
-                self.limits[new] = limits[old]
-            if self._coded:
-                self.rows[:, new] = rows[:, old]
-            else:
-                self.rows[new] = rows[old]
+        self._make_room(np.maximum(2 * self._room, self._pieces * needed))
+        for i in range(len(self.filled)):
+            self._move(self._place(start[i], i), self._place(self.start[i], i), rows, labels, limits)
+
+    def _move(self, old: slice, new: slice, rows: Array, labels: Array, limits: Array) -> None:
+        """Records from where they lay in these arrays to where they are to lie in the memory's."""
+        self.labels[new] = labels[old]
+        if self._clip_each is not None:
+            self.limits[new] = limits[old]
+        if self._coded:
+            self.rows[:, new] = rows[:, old]
+        else:
+            self.rows[new] = rows[old]
+
+
+def check_keep(model: LinearModel, keep: Gradient) -> None:
+    """Refuse what is no kind of memory, or none that the model's clipper is for."""
+    if model.clip is not None and model.clip.per == "round" and keep == "history":
+        raise GossamerError(
+            "clipping per round needs ", Argument("gradient", "latest"), ": use it, or clip per record."
+        )
+    if keep not in ("history", "latest"):
+        raise BadValue("gradient", keep, "expected 'history' (all records so far) or 'latest'")
 
 
 def check_labels(model: LinearModel, table: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ LARGEST = 1e20  # of features and labels: beyond it Newton's method overflows, o
 WHOLE, FEATURES = 1000, 2**25  # parameters, and numbers in all records, up to which the Hessian is had whole
 STEPS = 100  # of Newton's, from 0
 MARGINS_AT_ONCE = 2**20  # bounds the memory of an evaluation: 8 MiB of margins
+NUMBERS_AT_ONCE = 2**20  # likewise of a Hessian: 8 MiB of records
 _minimisers: WeakKeyDictionary[Population, dict[LinearModel, Array]] = WeakKeyDictionary()
 
 
@@ -51,15 +53,20 @@ class Objective:
         product: Array = self.population.matrix @ stacked
         return product.reshape(len(product), -1, outputs)
 
+    def margins_of_many(self, theta: Array) -> Iterator[tuple[slice, Array]]:
+        """The margins of some rows of θ after the other, as many at once as memory is well used for."""
+        at_once = max(1, MARGINS_AT_ONCE // (len(self.population.table) * self.model.outputs))
+        for k in range(0, len(theta), at_once):
+            block = slice(k, k + at_once)
+            with np.errstate(over="ignore", invalid="ignore"):
+                yield block, self.margins(theta[block])
+
     def evaluate(self, theta: Array) -> tuple[Array, Array]:
         """F(θ_i) and the share of the population predicted right (R² for a regression), of every row of θ."""
         share, labels = self.population.share, self.population.table.labels
         values, quality = np.empty(len(theta)), np.empty(len(theta))
-        at_once = max(1, MARGINS_AT_ONCE // (len(labels) * self.model.outputs))
-        for k in range(0, len(theta), at_once):
-            block = slice(k, k + at_once)
+        for block, margins in self.margins_of_many(theta):
             with np.errstate(over="ignore", invalid="ignore"):  # a loss that overflows is ∞
-                margins = self.margins(theta[block])
                 values[block] = share @ self.model.losses(margins, labels)
                 quality[block] = self.model.quality(margins, labels, share)
         return values + 0.5 * (theta**2 @ self._ridge), quality
@@ -85,7 +92,8 @@ class Objective:
     def minimiser(self) -> Array:
         """θ* with ‖∇F(θ*)‖ ≤ 1e-10; found once for a population and a model."""
         table = self.population.table
-        largest = max((float(np.abs(part).max(initial=0.0)) for part in (table.rows, table.labels)), default=0.0)
+        ends = [f(part, initial=0) for part in (table.rows, table.labels) for f in (np.max, np.min)]
+        largest = float(np.abs(ends).max())  # without a copy of all records
         if not largest <= LARGEST:
             raise GossamerError(f"records hold numbers up to {largest:.1e}: scale them to below {LARGEST:g}.")
         known = _minimisers.setdefault(self.population, {})
@@ -110,8 +118,7 @@ class Objective:
                 break
             theta = theta + onward
         norm, length, size = (float(np.linalg.norm(v)) for v in (gradient, onward, theta))
-        features = self.population.matrix
-        typical = 1 / math.sqrt(max(float((abs(features) ** 2).sum()) / len(self.population.share), 1e-300))
+        typical = 1 / math.sqrt(max(self._squares() / len(self.population.share), 1e-300))
         settled = norm <= GRADIENT_TOLERANCE or length <= 1e-12 * size  # or as close as rounding allows
         if not settled or length > 1e-3 * (size + typical):
             raise GossamerError(
@@ -158,15 +165,27 @@ class Objective:
     def _small(self) -> bool:
         return self.size <= WHOLE and len(self.population.share) * self.population.table.columns <= FEATURES
 
+    def _records_at_once(self) -> list[slice]:
+        """All records, as many at once as there is room for another copy of."""
+        records, at_once = len(self.population.share), max(1, NUMBERS_AT_ONCE // self.population.table.columns)
+        return [slice(k, k + at_once) for k in range(0, records, at_once)]
+
+    def _squares(self) -> float:
+        """The sum of all features' squares."""
+        features = self.population.matrix
+        return math.fsum(float((abs(features[some]) ** 2).sum()) for some in self._records_at_once())
+
     def _hessian(self, theta: Array) -> Array:
         """∇²F, with the directions in which F does not change made as steep as any."""
         features, share = dense(self.population.matrix), self.population.share
         margins, K = self.margins(theta[None]), self.model.outputs
-        whole = np.zeros((features.shape[1], K, features.shape[1], K))
+        n, whole = features.shape[1], np.zeros((features.shape[1], K, features.shape[1], K))
         for k in range(K):
             curved = self.model.curve(margins, np.broadcast_to(np.eye(K)[k], margins.shape))[:, 0]
             for j in range(k + 1):
-                block = features.T @ ((share * curved[:, j])[:, None] * features)
+                weights, block = (share * curved[:, j])[:, None], np.zeros((n, n))
+                for some in self._records_at_once():
+                    block += features[some].T @ (weights[some] * features[some])
                 whole[:, k, :, j], whole[:, j, :, k] = block, block.T
         return whole.reshape(self.size, self.size) + self._steep
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
+from gossamer.arrays import NUMPY
+from gossamer.arrays import Kind as Arrays
 from gossamer.errors import BadValue
 from gossamer.models.bounds import Clip
 from gossamer.models.linear import LogisticRegression, RidgeRegression, SoftmaxRegression
 from gossamer.models.standard import Standardise
+from gossamer.models.tensors import tensors
 from gossamer.registry import Registry
 
 
@@ -48,19 +51,29 @@ MODELS: Registry[Kind] = Registry(
 model = MODELS.decorator(Kind)  # declares a function that makes a model: it can then be named wherever a model can
 
 
-@model("logistic", options=("standardise",), classes_at_most=2)
+def _linear(wanted: Wanted) -> tuple[float, Clip | None, bool, Standardise | None, int | None]:
+    """What every linear model takes, in the order in which it does."""
+    return wanted.l2, wanted.clip, wanted.intercept, wanted.standardise, wanted.remember
+
+
+def _arrays(wanted: Wanted) -> Arrays:
+    """NumPy's arrays on a CPU, and torch's tensors in float32 elsewhere."""
+    return NUMPY if wanted.device == "cpu" else tensors(wanted.device)
+
+
+@model("logistic", options=("standardise", "remember", "device"), classes_at_most=2)
 def make_logistic(wanted: Wanted) -> LogisticRegression:
-    return LogisticRegression(wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
+    return LogisticRegression(*_linear(wanted), arrays=_arrays(wanted))
 
 
-@model("softmax", options=("standardise",))
+@model("softmax", options=("standardise", "remember", "device"))
 def make_softmax(wanted: Wanted) -> SoftmaxRegression:
-    return SoftmaxRegression(wanted.outputs, wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
+    return SoftmaxRegression(wanted.outputs, *_linear(wanted), arrays=_arrays(wanted))
 
 
-@model("ridge", options=("standardise",), quantity=True)
+@model("ridge", options=("standardise", "remember", "device"), quantity=True)
 def make_ridge(wanted: Wanted) -> RidgeRegression:
-    return RidgeRegression(wanted.l2, wanted.clip, wanted.intercept, wanted.standardise)
+    return RidgeRegression(*_linear(wanted), arrays=_arrays(wanted))
 
 
 @model("resnet18", options=("clip_per", "norm", "stem", "remember", "device", "bf16"), images=True)

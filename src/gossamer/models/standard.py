@@ -8,7 +8,8 @@ do the same, with one more thing to learn, and with a small share of their budge
 
        −κ · mean over its records of (a_j, a_j² − 1)_j           j over the numbers, and the label if it is a quantity
 
-   in coordinates ψ of their own, behind θ; and −1 in one last coordinate, which is no record's and gets no noise. The
+   in coordinates ψ of their own, behind θ; and −1 in one last coordinate, which is no record's and gets no noise. Its
+   records are those that it remembers: a window's, where the model has one. The
    algorithm sums and mixes them as it does any gradient. So ψ_i/ψ_i,last tends to the mean over all learners, with the
    noise averaged out. There is nothing new on the wire, in the journal or in the ledger: κ is such that a record's part
    has norm ≤ c, the clipper's, so that a release of moments costs what a release of gradients costs.
@@ -158,6 +159,7 @@ class StandardMemory:
         self._model, self._inner, self.about = model, inner, model.standardise
         self._columns, self._outputs = table.columns, model.outputs
         self._change_records = isinstance(inner, LinearMemory)  # sums of records are of records as declared
+        self._windowed = model.remember is not None
         self._where = np.array(self.about.columns, dtype=np.int64)
         self._sums = np.zeros((len(inner.filled), 2 * self.about.numbers))
         clip = model.clip
@@ -185,29 +187,40 @@ class StandardMemory:
 
     def observe(self, batch: Batch) -> None:
         """Take in a round's records: their moments, and themselves as they are seen."""
-        if self._frame is None:
+        if self._frame is None and not self._windowed:
             self._add(batch)
-        elif self._change_records:
+        elif self._frame is not None and self._change_records:
             owner = np.repeat(np.arange(len(batch.counts)), batch.counts)
             batch = batch._replace(rows=self.see(batch.rows, owner), labels=self._seen_labels(batch.labels, owner))
         self._inner.observe(batch)
 
     def _add(self, batch: Batch) -> None:
         owner = np.repeat(np.arange(len(batch.counts)), batch.counts)
-        numbers = batch.rows[:, self._where] if len(self._where) else np.empty((len(batch.labels), 0))
+        np.add.at(self._sums, owner, self._moments(batch.rows, batch.labels))
+
+    def _moments(self, rows: Array, labels: Array) -> Array:
+        """(a_j, a_j² − 1)_j of every record."""
+        numbers = rows[:, self._where] if len(self._where) else np.empty((len(labels), 0))
         if self.about.label:
-            numbers = np.column_stack([numbers, batch.labels])
+            numbers = np.column_stack([numbers, labels])
         if self._model.clip is not None:
             # Which declared ranges see to; the budget does not rest on it, whatever a record holds.
             numbers = np.nan_to_num(numbers, nan=0.0).clip(-1.0, 1.0)
-        np.add.at(self._sums, owner, np.hstack([numbers, numbers**2 - 1.0]))
+        return np.hstack([numbers, numbers**2 - 1.0])
+
+    def _summed(self) -> Array:
+        """Every learner's moments, summed over all records so far, or over those in its window, and no others."""
+        if isinstance(self._inner, LinearMemory) and self._windowed:
+            each = (self._inner.records_of(i) for i in range(len(self._sums)))
+            return np.array([self._moments(rows, labels).sum(axis=0) for rows, labels in each])
+        return self._sums
 
     def seen(self, theta: Array, t: int) -> Array:
         """What is released in round t, before noise: moments, or the mean gradient of records as they are seen."""
         grad = np.zeros_like(theta)
         parameters = self._columns * self._outputs
         if self._looks is not None and self._looks.at_moments(t):
-            grad[:, parameters:-1] = -self._unit * self._sums / np.maximum(self._inner.filled, 1)[:, None]
+            grad[:, parameters:-1] = -self._unit * self._summed() / np.maximum(self._inner.filled, 1)[:, None]
             return grad
         if self._frame is None:
             self._look(theta[:, parameters:])

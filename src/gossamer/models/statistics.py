@@ -26,7 +26,8 @@ from gossamer.types import Array, Integers
 if TYPE_CHECKING:
     from gossamer.models.linear import LinearModel
 
-MOST_COLUMNS = 1024  # 8 MiB a learner; by columns alone, so that runs of any length round alike
+# By columns and learners alone, so that runs of any length round alike: 8 MiB a learner, and 2 GiB for all.
+MOST_COLUMNS, MOST_NUMBERS = 1024, 2**28
 
 
 class StatisticsMemory:
