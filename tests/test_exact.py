@@ -165,11 +165,11 @@ def test_every_word_of_the_stream_is_used_once_and_in_order(monkeypatch):
     monkeypatch.setattr(words.os, "urandom", lambda size: next(asked))
     rng, seen = np.random.default_rng(0), []
     for _ in range(60):
-        with stream.words() as ahead:
-            ahead.have(3, wanted=int(rng.integers(3, 2 * words.BUFFER)))
-            take = int(rng.integers(1, len(ahead.ahead) - ahead.used + 1))
-            seen.append(ahead.ahead[ahead.used : ahead.used + take].copy())
-            ahead.used += take
+        ahead = stream.words()
+        ahead.have(3, wanted=int(rng.integers(3, 2 * words.BUFFER)))
+        take = int(rng.integers(1, len(ahead.ahead) - ahead.used + 1))
+        seen.append(ahead.ahead[ahead.used : ahead.used + take].copy())
+        ahead.used += take
     found = np.concatenate(seen)
     cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(nonce)).encryptor()
     whole = np.frombuffer(cipher.update(bytes(8 * len(found))), dtype="<u8")

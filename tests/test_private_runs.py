@@ -327,7 +327,7 @@ def test_a_private_record_of_another_version_is_not_resumed(monkeypatch):
     """Its noise may be found, and its rounds be booked, in another way."""
     part = private_run(10, gs.Laplace.for_budget(8.0))
     seeded = private_run(10, gs.privacy.simulated(gs.decay(1.0, 0.6)))
-    monkeypatch.setattr(importlib.import_module("gossamer.simulate.engine"), "__version__", "99.0")
+    monkeypatch.setattr(importlib.import_module("gossamer.simulate.resuming"), "__version__", "99.0")
     with pytest.raises(gs.GossamerError, match=r"version = .* and this run has '99\.0'"):
         private_run(20, gs.Laplace.for_budget(8.0), part)
     assert private_run(20, gs.privacy.simulated(gs.decay(1.0, 0.6)), seeded).t == 20, "what claims nothing goes on"

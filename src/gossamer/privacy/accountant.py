@@ -91,6 +91,12 @@ class Terms:
         return self.inverse_scale(t) * (1.0 if self.shared is None else self.shared.seen)
 
     @property
+    def brings(self) -> float:
+        """How many rounds bring records, the last of them perhaps fewer; ∞ where they go on."""
+        rounds = self.held_at_most / self.records_in_round
+        return math.ceil(rounds) if math.isfinite(rounds) else math.inf
+
+    @property
     def alone(self) -> Terms:
         """The same if all others collude, so that the learner's own noise alone hides its records."""
         return self if self.shared is None else replace(self, shared=None)
@@ -104,7 +110,8 @@ class Terms:
         """How many noised numbers one record can be seen in."""
         if self.where == "messages":
             return self.coordinates * int(rounds) * len(self.dynamics(1).channels)
-        seen = min(self.window, MOST_RECORDS) / self.releases.step + len(self.factor)  # longer runs are refused
+        kept = self.window if self.window == 1 or math.isinf(self.held_at_most) else math.inf  # the last ones stay
+        seen = min(kept, MOST_RECORDS) / self.releases.step + len(self.factor)  # longer runs are refused
         seen += self.releases.head  # one a round, whatever the step is
         return self.coordinates * self.noises * min(math.ceil(seen), self.releases.count(rounds))
 
@@ -226,14 +233,14 @@ class Accountant:
             raise GossamerError(f"δ = {delta:g}: expected 0 ≤ δ < 1, and above 0 for Gaussian noise, such as 1e-5.")
         self.terms, self.budget, self.delta = terms, budget, delta
         self.rounds = 0
-        self._affordable: int | None = None
+        self._affordable: float = 0 if math.isfinite(budget) else math.inf  # rounds that are known to be
         self._for_ever: dict[float, float] = {}  # by δ: asked for in every round, and the same in all of them
 
     def step(self, rounds: int = 1) -> None:
         """Charge the next rounds; changes nothing where they would overspend."""
         if not isinstance(rounds, int | np.integer) or rounds < 0:
             raise GossamerError(f"step({rounds!r}): expected a whole number of rounds ≥ 0; what is sent stays spent.")
-        if not self.affords(self.rounds + rounds):
+        if self.rounds + rounds > self._affordable and not self.affords(self.rounds + rounds):
             spent = self.epsilon_at(self.rounds, self.delta)
             raise BudgetSpent(
                 f"round {self.rounds} would overspend: ε = {spent:.6g} of {self.budget:g} is spent; "
@@ -243,9 +250,7 @@ class Accountant:
 
     def affords(self, rounds: int) -> bool:
         """Whether so many rounds in all stay within the budget."""
-        if not math.isfinite(self.budget):
-            return True
-        if self._affordable is None or rounds > self._affordable:
+        if rounds > self._affordable:
             if not self.epsilon_at(rounds, self.delta) <= self.budget:  # whatever is not a number is not afforded
                 return False
             self._affordable = rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,8 @@ from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
 from gossamer.lazy import import_once
 from gossamer.privacy.accountant import Accountant, Terms
-from gossamer.privacy.course import course, first_release, rounds_shown
+from gossamer.privacy.booked import Booked
+from gossamer.privacy.course import MOST_SHOWN, SHOWN_AT_A_COST, alike, course, first_release, rounds_shown
 from gossamer.privacy.exact import LARGEST, check_on_grid
 from gossamer.privacy.pairs import CLAMP as MOST_STEPS
 from gossamer.privacy.pairs import Grid, PairNoise
@@ -82,10 +83,12 @@ class PrivateBoundary:
         self.mechanism, self.ledgers, self._pairs = mechanism, ledgers, pairs
         self._on_messages = mechanism.where == "messages"
         self._scaled: tuple[int, Array] = (-1, np.empty(0))
-        self._bound = steps
+        self._bound, self._ids = steps, np.arange(len(ledgers))
         self._initial = np.array([[ledger.terms.initial] for ledger in ledgers])
         self._exponent = np.array([[ledger.terms.exponent] for ledger in ledgers])
         self._ratio = np.array([[ledger.terms.ratio] for ledger in ledgers])
+        self._booked = Booked([ledger.terms for ledger in ledgers])
+        self._releases = list(dict.fromkeys(ledger.terms.releases for ledger in ledgers))
         self.stops = np.array([ledger.affordable_rounds(steps) for ledger in ledgers])
         self.channels = tuple(ledgers[0].terms.dynamics(1).channels) if self._on_messages else ("gradient",)
         if not self.channels:
@@ -109,6 +112,29 @@ class PrivateBoundary:
                 f"a noise scale of {self._initial.max():g}: expected at most {LARGEST_SCALE:g} throughout the run, so "
                 "that no state overflows; scale features down."
             )
+
+    def part(self, learners: NDArray[np.int64]) -> PrivateBoundary:
+        """The boundary of some of its learners, with their own ledgers, in a process that plays these alone.
+
+        Every number of a boundary is of one learner and depends on no other's, but for noise that pairs share. So where
+        each learner is in one part, its noise is drawn once and its ledger charged once, as here.
+        """
+        if self._pairs is not None:
+            raise NotProvable("pairs' noise is dealt where all learners are: play them in one process.")
+        some = PrivateBoundary(self.mechanism, [self.ledgers[int(i)] for i in learners], self._bound)
+        some._ids = self._ids[learners]
+        return some
+
+    def book(self, rounds: Sequence[int], clamped: int, cut: int, last: Mapping[str, Array]) -> None:
+        """Put down what its parts did: rounds charged, one number for each learner, values cut, messages sent last."""
+        for ledger, done in zip(self.ledgers, rounds, strict=True):
+            ledger.step(int(done) - ledger.rounds)
+        self.clamped, self.cut, self._last = clamped, cut, dict(last)
+
+    @property
+    def last(self) -> Mapping[str, Array]:
+        """The newest message of every channel."""
+        return self._last
 
     def lasts(self, rounds: int) -> None:
         """Go on for at least so many rounds in all, each learner as far as its budget allows.
@@ -139,7 +165,10 @@ class PrivateBoundary:
         """At the source: who releases in round t. A learner whose budget is spent does no more, and goes on mixing."""
         if self._on_messages:
             return True
-        return np.array([ledger.terms.releases.includes(t) for ledger in self.ledgers]) & (t < self.stops)
+        if len(self._releases) > 1:
+            return np.array([ledger.terms.releases.includes(t) for ledger in self.ledgers]) & (t < self.stops)
+        before = t < self.stops
+        return self._releases[0].includes(t) and (True if before.all() else before)
 
     def gradient(self, t: int, grad: Array) -> Array:
         """The round's gradients, noised where noise goes to the source; of who does not release, whatever they are."""
@@ -241,14 +270,7 @@ class PrivateBoundary:
 
     def arrived(self, t: int, records: Batch) -> None:
         """Refuse other numbers of records than are booked: one record would weigh more."""
-        for i, (ledger, count) in enumerate(zip(self.ledgers, records.counts, strict=True)):
-            N, held = ledger.terms.records_in_round, ledger.terms.held_at_most
-            booked = min((t + 1) * N, held) - min(t * N, held)
-            if count != booked:
-                raise NotProvable(
-                    f"learner {i} has {count} new records in round {t}, and {booked:g} are booked: privacy is proved "
-                    "for a stream that brings what it says."
-                )
+        self._booked.check(t, records.counts, self._ids)
 
     def charge(self, t: int) -> None:
         """Round t's messages, before they are sent."""
@@ -273,8 +295,12 @@ class PrivateBoundary:
     def budget(self) -> Budgets:
         """Each learner's ε so far and for ever, which is no more than its budget."""
         delta = self.mechanism.delta
-        spent = [ledger.get_epsilon(delta) for ledger in self.ledgers]
-        for_ever = [min(ledger.epsilon_for_ever(delta), ledger.budget) for ledger in self.ledgers]
+        kept = [(alike(ledger.terms), ledger.rounds) for ledger in self.ledgers]
+        one_each = dict(zip(kept, self.ledgers, strict=True))  # learners of like data cost alike
+        so_far = {key: ledger.get_epsilon(delta) for key, ledger in one_each.items()}
+        without_end = {key: ledger.epsilon_for_ever(delta) for key, ledger in one_each.items()}
+        spent = [so_far[key] for key in kept]
+        for_ever = [min(without_end[key], ledger.budget) for key, ledger in zip(kept, self.ledgers, strict=True)]
         if self._pairs is None:
             return budgets(spent, for_ever)
         return budgets(spent, for_ever, [ledger.epsilon_if_all_collude(delta) for ledger in self.ledgers])
@@ -288,7 +314,9 @@ class PrivateBoundary:
         if ahead is not None:
             done = [min(ahead, int(stop)) for stop in self.stops]
         terms = [ledger.terms for ledger in self.ledgers]
-        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done), first_release(terms))
+        searched = self._on_messages and not any(math.isinf(one.window) for one in terms)
+        most = SHOWN_AT_A_COST if searched else MOST_SHOWN
+        rounds = rounds_shown(max(done) if ahead is None else ahead, len(done), first_release(terms), most)
         spent = course(terms, rounds, delta, stops=done)
         budget = [ledger.budget for ledger in self.ledgers]
         return {"t": rounds.tolist(), "epsilon": spent, "budget": budget, "delta": delta}

@@ -1,6 +1,6 @@
 """What this room compiles, in a module of its own: numba is loaded with the first draw or budget that needs it.
 
-The arguments are where the functions are called: gossamer.privacy.exact, .table, .recursion and .rounding.
+The arguments are where the functions are called: gossamer.privacy.exact, .table, .counted, .recursion and .rounding.
 """
 
 from __future__ import annotations
@@ -27,6 +27,27 @@ def add_on_grid(values, grid, noise, done, out):  # type: ignore[no-untyped-def]
         column += 1
         if column == values.shape[1]:
             row, column = row + 1, 0
+
+
+@_with_infinities
+def farthest(values, scales):  # type: ignore[no-untyped-def]
+    """(the least scale, the largest, the largest |value| in scales of its row); NaN or ∞ where one of them is.
+
+    Without their sign, the bits of floats are whole numbers that rise with |value|, and those of NaN are the highest.
+    """
+    without_sign, bits = np.int64(0x7FFFFFFFFFFFFFFF), values.view(np.int64)
+    largest = np.zeros(len(scales), dtype=np.int64)
+    for i in range(len(scales)):
+        longest = np.int64(0)
+        for k in range(values.shape[1]):
+            longest = max(longest, bits[i, k] & without_sign)
+        largest[i] = longest
+    least, most, worst = np.inf, 0.0, 0.0
+    for scale, one in zip(scales, largest.view(np.float64)):  # noqa: B905
+        if scale != scale or one != one:
+            return scale, scale, one
+        least, most, worst = min(least, scale), max(most, scale), max(worst, one / scale)
+    return least, most, worst
 
 
 @njit(cache=True, nogil=True)
@@ -198,3 +219,40 @@ def count_beyond(values: Any, scales: Any, far: float) -> int:
         for k in range(values.shape[1]):
             beyond += not abs(values[i, k]) <= largest
     return beyond
+
+
+@njit(cache=True, nogil=True)
+def _high(a, b):  # type: ignore[no-untyped-def]
+    """The upper 64 bits of a · b."""
+    half, low = uint64(32), uint64(0xFFFFFFFF)
+    a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
+    cross = a1 * b0 + (a0 * b0 >> half)
+    other = a0 * b1 + (cross & low)
+    return a1 * b1 + (cross >> half) + (other >> half)
+
+
+@njit(cache=True, nogil=True)
+def _philox(counter, t, key0, key1):  # type: ignore[no-untyped-def]
+    """Philox4x64-10: the four words of counter (counter, 0, 0, t)."""
+    zero = uint64(0)
+    c0, c1, c2, c3, k0, k1 = counter, zero, zero, t, key0, key1
+    for turn in range(10):
+        if turn:
+            k0, k1 = k0 + uint64(0x9E3779B97F4A7C15), k1 + uint64(0xBB67AE8584CAA73B)
+        m0, m1 = uint64(0xD2E7470EE14C6C93), uint64(0xCA5A826395121157)
+        c0, c1, c2, c3 = _high(m1, c2) ^ c1 ^ k0, m1 * c2, _high(m0, c0) ^ c3 ^ k1, m0 * c0
+    return c0, c1, c2, c3
+
+
+@njit(cache=True, nogil=True)
+def philox_rows(key, t, firsts, out):  # type: ignore[no-untyped-def]
+    """out[k, j] ← the uniform number of word firsts[k] + j, as NumPy makes it: its counter is 1 at the first four."""
+    key0, key1, unit = uint64(key[0]), uint64(key[1]), 1.0 / 9007199254740992.0
+    for k in range(len(out)):
+        word, j = firsts[k], 0
+        while j < out.shape[1]:
+            four = _philox(uint64(word // 4 + 1), t, key0, key1)
+            for place in range(word % 4, 4):
+                if j < out.shape[1]:
+                    out[k, j] = (four[place] >> uint64(11)) * unit
+                    j, word = j + 1, word + 1

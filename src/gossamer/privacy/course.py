@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from gossamer.privacy.accountant import Accountant, Terms, epsilon_curve
 
 MOST_SHOWN, FEWEST_SHOWN = 40, 8
+SHOWN_AT_A_COST = 12  # where every one of them is a search for its worst record
 MOST_NUMBERS = 4000  # of all learners together: what a record keeps of it stays small
 
 
-def rounds_shown(rounds: int, learners: int = 1, first: int = 0) -> NDArray[np.int64]:
+def rounds_shown(rounds: int, learners: int = 1, first: int = 0, most: int = MOST_SHOWN) -> NDArray[np.int64]:
     """Rising numbers of rounds from 0 to `rounds`; from the `first` release on half even, half dense at the start."""
-    shown = max(FEWEST_SHOWN, min(MOST_SHOWN, MOST_NUMBERS // max(learners, 1)))
+    shown = max(FEWEST_SHOWN, min(most, MOST_NUMBERS // max(learners, 1)))
     first = min(first, rounds)
     even, early = np.linspace(first, rounds, shown // 2), first + np.geomspace(1, rounds - first + 1, shown // 2) - 1
     return np.unique(np.round(np.concatenate([[0], even, early])).astype(np.int64).clip(0, rounds))
@@ -40,14 +41,14 @@ def course(
     each = []
     for i, one in enumerate(terms):
         sent = rounds if stops is None else np.minimum(rounds, stops[i])
-        key = _alike(one), tuple(sent.tolist())
+        key = alike(one), tuple(sent.tolist())
         if key not in known:
             known[key] = _course_of(one, sent, delta)
         each.append(known[key])
     return each
 
 
-def _alike(terms: Terms) -> Any:
+def alike(terms: Terms) -> Any:
     """What ε follows from: at the source the dynamics are not among it, and learners of like data cost alike."""
     if terms.where != "source":
         return id(terms)

@@ -29,7 +29,6 @@ import numpy as np
 from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
 from gossamer.lazy import import_once
-from gossamer.privacy.table import own_noise
 from gossamer.types import Array
 
 if TYPE_CHECKING:
@@ -65,14 +64,13 @@ def released(values: Any, scale: Any, law: Law) -> Any:
         tensors = importlib.import_module("gossamer.privacy.tensors")
         return tensors.released(values, scale, law)
     given, size = kind.to_numpy(kind.widen(values)), np.asarray(scale, dtype=float)
-    check_scale(bool((np.isfinite(size) & (size > SMALLEST)).all()), size)
     by_row = given.ndim == 2 and size.shape == (len(given), 1)
     if size.ndim and not by_row:  # any other broadcasting: every value is a row of its own
         given, size = np.broadcast_arrays(given, size)
     rows = np.ascontiguousarray(given.reshape(size.size, -1) if given.size else given.reshape(0, 1))
     scales = np.ascontiguousarray(size.reshape(-1))
-    farthest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
-    worst = float((farthest / scales).max(initial=0.0)) if rows.size else 0.0
+    least, most, worst = import_once("gossamer.privacy.compiled").farthest(rows, scales)
+    check_scale(least > SMALLEST and most < math.inf, size)
     check_on_grid(worst)
     return kind.make(_noised(rows, scales * 2.0**-BITS, law).reshape(given.shape))
 
@@ -80,10 +78,12 @@ def released(values: Any, scale: Any, law: Law) -> Any:
 def _noised(values: Array, grid: Array, law: Law) -> Array:
     """(rows, n) of values put on the grid of their row, each with one draw of the law."""
     add = import_once("gossamer.privacy.compiled").add_on_grid
-    out, noise = np.empty(values.shape), np.empty(min(AT_ONCE, values.size), dtype=np.int64)
+    own_noise = import_once("gossamer.privacy.table").own_noise
+    out, noise = np.empty(values.shape), np.zeros(min(AT_ONCE, values.size), dtype=np.int64)
     for done in range(0, values.size, AT_ONCE):
         some = noise[: values.size - done]
-        some[:] = 0
+        if done:
+            some[:] = 0
         own_noise(some, 1 << BITS, law.power)
         add(values, grid, some, done, out)
     return out

@@ -17,6 +17,11 @@ at most (T+1)^ς q̄ᵀx with q̄ = w̄ + g Mᵀ q̄, g = ((T+2)/(T+1))^ς: it s
 every t ≥ T. (Squared: a quadratic form with Q = W̄ + g² Mᵀ Q M.) A record replaced after T costs at most what the
 same bound gives at k = T, because λ_k (k+2)^ς does not grow when ς ≤ v.
 
+**Window.** A record of round k that R rounds remember is R impulses in place of one, in rounds k + j with j < R, each
+1/min(k + j + 1, R) of the latest's: its part of the mean. The bounds above are of a linear recursion, so that x is the
+sum of what these impulses do by themselves. So is its cost, at most, with Laplace noise, and with Gaussian noise the
+root of it, which is a norm. (Measured: 1.00 to 1.03 times what 6000 rounds cost, and 1.0 to 1.5 times their μ.)
+
 Where there is no Lipschitz constant, or the recursion does not contract, nothing is proved and the answer is ∞.
 """
 
@@ -28,7 +33,10 @@ import numpy as np
 import scipy
 
 from gossamer.privacy.recursion import GradientBound, charges, sensitivities
+from gossamer.privacy.rounding import UNIT
 from gossamer.types import Array, Dynamics
+
+LONGEST = 2**22  # rounds of a window that are worked out
 
 
 def worst_case_for_ever(
@@ -37,18 +45,18 @@ def worst_case_for_ever(
     """The largest sum of charges without a horizon; weights are (t+1)^exponent / initial in each component of x.
 
     `dynamics` has to reach beyond the round at which the graph's mixing settles. Rounding is not in it: it is charged
-    as rounds are sent. A window of several rounds, but not of all, is not proved.
+    as rounds are sent.
     """
     v, T = dynamics.v, len(dynamics.b) - 1
-    if v is None or v < 0 or not math.isfinite(bound.L) or 1 < window < math.inf:
+    if v is None or v < 0 or not math.isfinite(bound.L) or LONGEST < window < math.inf:
         return math.inf
     if not is_settled(dynamics, v):
         return math.inf
     M = dynamics.A[T] + np.outer(dynamics.b[T], np.eye(len(initial))[dynamics.point]) * (bound.L + bound.ridge)
     with np.errstate(over="ignore"):  # what overflows is ∞, and proves nothing
         weights = (np.arange(1.0, T + 1)[:, None]) ** exponent / initial
-    total = _history if math.isinf(window) else _latest
-    return total(dynamics, v, bound, M, weights, initial, exponent, squared)
+    given = (dynamics, v, bound, M, weights, initial, exponent, squared)
+    return _history(*given) if math.isinf(window) else _over_window(_impulses(*given), int(window), squared)
 
 
 def is_settled(dynamics: Dynamics, v: float) -> bool:
@@ -84,19 +92,36 @@ def _history(
     return float(charges(x[:T], weights, squared).sum() + tail.sum())
 
 
-def _latest(
+def _over_window(impulses: Array, rounds: int, squared: bool) -> float:
+    """The dearest record that so many rounds remember; `impulses` as `_impulses` has them."""
+    if rounds == 1 or not np.isfinite(impulses).all():
+        return float(impulses.max())
+    p = 2 if squared else 1
+    shares = 1 / np.minimum(np.arange(1.0, len(impulses) + 1), rounds)
+    each = np.pad(impulses ** (1 / p) * shares, (0, rounds), mode="edge")  # the last one's is the largest of all later
+    sums = np.concatenate([[0.0], np.cumsum(each)])
+    lost = 4 * len(each) * UNIT * sums[-1]  # a difference of running sums is rounded
+    return float(((sums[rounds:] - sums[:-rounds]).max() + lost) ** p)
+
+
+def _impulses(
     dynamics: Dynamics, v: float, bound: GradientBound, M: Array, weights: Array, initial: Array, exponent: Array,
     squared: bool,
-) -> float:  # fmt: skip
+) -> Array:  # fmt: skip
+    """(T + 1,) what a record that one round remembers costs at most, by its round; the last stands for all later ones.
+
+    ∞ where nothing is proved.
+    """
     from gossamer.privacy.compiled import costs_to_go
 
     T, top = len(weights), float(exponent.max())
+    unproved = np.full(T + 1, math.inf)
     if top > v or _radius(M) * ((T + 2) / (T + 1)) ** top >= 1:
-        return math.inf
+        return unproved
     g = max(1.0, ((T + 2) / (T + 1)) ** top)
     w = (T + 1) ** (exponent - top) / initial
     if not np.isfinite(w**2).all() or not np.isfinite(weights).all():
-        return math.inf
+        return unproved
     d = len(M)
     last = np.zeros((d + 1, d + 1))
     if squared:
@@ -110,5 +135,5 @@ def _latest(
     bounds = np.einsum("ti,tij,tj->t", first, P[1:], first) if squared else (first * P[1:, d]).sum(axis=1)
     x = dynamics.b[T] * impulse * g  # a record replaced at or after T: its first message is one round later
     later = float(x @ last[:d, :d] @ x) if squared else float(last[d, :d] @ x)
-    largest = max(float(bounds.max(initial=0.0)), later)
-    return largest if math.isfinite(largest) and np.isfinite(bounds).all() else math.inf
+    found: Array = np.append(bounds, later)
+    return found if np.isfinite(found).all() else unproved

@@ -57,7 +57,7 @@ class Law:
     power: Literal[1, 2]  # p of its exact noise, P(k) ∝ exp(−(|k|/S)^p / p)
     on_tensors: Callable[[], Draws]  # its exact and its seeded noise on torch tensors
     triton_branch: int | None  # which branch of the Triton kernels draws it; None: none does
-    seeded: Callable[[np.random.Generator, tuple[int, ...]], Array]  # of scale 1, in floating point: not private
+    quantile: Callable[[Array], Array]  # of scale 1, in floating point: what makes seeded noise, not private
     mean_size: float  # E|noise| at scale 1
     variance: float  # at scale 1
     in_scipy: str  # its name in scipy.stats
@@ -71,6 +71,10 @@ class Law:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return law_named, (self.name,)
+
+    def seeded(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Noise of scale 1 in floating point, from a generator: for simulation, and not private."""
+        return self.quantile(rng.random(shape))
 
     def exact(self, values: Any, scale: Any) -> Any:
         """`values` plus exact noise on the grid scale/2^40; `scale` is a number or broadcasts against `values`."""
@@ -120,6 +124,13 @@ def _laplace_epsilon(shifts: Shifts, delta: float) -> float:
     return epsilon + SURCHARGE * shifts.numbers
 
 
+def _laplace_quantile(uniform: Array) -> Array:
+    """±log 2 min(u, 1 − u); u = 0, one of 2^53, counts as half the next."""
+    nearer = np.minimum(uniform, 1.0 - uniform)
+    quantile: Array = np.copysign(np.log(2 * np.maximum(nearer, 2.0**-54)), uniform - 0.5)
+    return quantile
+
+
 LAPLACE = Law(
     name="laplace",
     letter="ν",
@@ -132,7 +143,7 @@ LAPLACE = Law(
     power=1,
     on_tensors=lambda: import_once("gossamer.privacy.tensors").LAPLACE_DRAWS,
     triton_branch=0,
-    seeded=lambda rng, shape: rng.laplace(size=shape),
+    quantile=_laplace_quantile,
     mean_size=1.0,
     variance=2.0,
     in_scipy="laplace",
@@ -164,6 +175,14 @@ def _grid_shift(numbers: int) -> float:
     return SURCHARGE * math.sqrt(numbers)
 
 
+def _gaussian_quantile(uniform: Array) -> Array:
+    """Φ^-1(u); u = 0, one of 2^53, counts as half the next."""
+    from scipy.special import ndtri
+
+    quantile: Array = ndtri(np.maximum(uniform, 2.0**-54))
+    return quantile
+
+
 GAUSSIAN = Law(
     name="gaussian",
     letter="σ",
@@ -176,7 +195,7 @@ GAUSSIAN = Law(
     power=2,
     on_tensors=lambda: import_once("gossamer.privacy.tensors").GAUSSIAN_DRAWS,
     triton_branch=1,
-    seeded=lambda rng, shape: rng.normal(size=shape),
+    quantile=_gaussian_quantile,
     mean_size=math.sqrt(2 / math.pi),
     variance=1.0,
     in_scipy="norm",

@@ -235,7 +235,7 @@ class Mechanism(ABC):
             raise GossamerError(f"{len(self.epsilon)} budgets for {learners} learners: give one for all, or one each.")
         if self.scale is not None and self.scale.learners not in (None, learners):
             raise GossamerError(f"noise for {self.scale.learners} learners and the run has {learners}: give one each.")
-        _check_rounds(setting, history=self.where == "source" and math.isinf(setting.window))
+        _check_rounds(setting, remembers=self.where == "source" and setting.window > 1)
         if self.where == "source":
             self._check_source(setting)
         elif setting.standardises:
@@ -326,7 +326,7 @@ class Mechanism(ABC):
             return self.exponent
         if self.where == "messages":
             return halfway(v)
-        if setting.window == 1:
+        if setting.window == 1 or setting.window < (setting.planned or setting.steps):
             return 0.0
         return usual_exponent(self.law, 0.5 if v is None else v, math.inf if self.horizon is None else self.horizon)
 
@@ -415,7 +415,7 @@ class Mechanism(ABC):
                 Argument("draw", "once"),
                 "), and no more rounds than it has unless ",
                 Argument("gradient", "history"),
-                " remembers them all.",
+                " remembers them.",
             )
 
     def bind(self, setting: Setting, pairs: PairNoise | None = None) -> PrivateBoundary:
@@ -450,13 +450,13 @@ class Mechanism(ABC):
 FEWER = ("use fewer ", Argument("steps"), " or a smaller ", Argument("per_round"))
 
 
-def _check_rounds(setting: Setting, history: bool) -> None:
+def _check_rounds(setting: Setting, remembers: bool) -> None:
     """Refuse records that do not fill every round, where a record would weigh more than is booked.
 
-    Noise at the source on a history is booked by the records that there are, and asks for one at least.
+    Noise at the source on a history or a window is booked by the records that there are, and asks for a round's.
     """
     for i, held in enumerate(setting.held):
-        refuse_short_rounds(i, held, setting.records[i], 1 if history else setting.steps)
+        refuse_short_rounds(i, held, setting.records[i], 1 if remembers else setting.steps)
 
 
 def refuse_short_rounds(

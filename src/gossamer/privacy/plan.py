@@ -20,6 +20,13 @@ releases thin out.
 **How often.** Gaussian noise at the end does not depend on how many releases share τ, and Laplace noise grows with
 the root of their number: the former releases in every round, the latter in about `LAPLACE_RELEASES`.
 
+**Windows.** Where a gradient is over the newest R rounds' records, fewer than the run has, a late release costs as much
+as an early one, and a record pays for R rounds at most: releases start as soon as the window is full, or at ¼ of the
+run, noise is constant, and they end with the records, because the last of these are never forgotten. With Gaussian
+noise there is a release in every round.
+Of Laplace's, releases R rounds apart show each record once: with spacing r ≤ R a record pays (R/r) 2c/(RNν), so that
+noise at the end is less the larger r is; but there are `LAPLACE_RELEASES` at least.
+
 **Pair secrets.** Noise that cancels in the mean of all models does not in a learner's own until it has mixed, which
 takes Q = 1/(2 gap) rounds. With a release in every k-th round, what is left of all before when the next gradient is
 taken is 1/(e^(k/Q) − 1) of one release's: k rounds apart, pairs may add far more noise. But the movement has to be
@@ -71,6 +78,8 @@ def planned(terms: Terms, setting: Setting, horizon: float, shift: float | None)
     steps, for_ever = setting.steps, math.isinf(horizon)
     quiet = min(setting.quiet, steps // 10)
     end = math.inf if for_ever else max(int(min(horizon, steps)) - quiet, 1)
+    if terms.window < min(steps, terms.brings):
+        return _over_window(terms, setting, end)
     if setting.prepares:  # all learners look at the same time, whatever their budgets are
         return with_head(_with_start(terms, steps // 2, end, steps), setting)
     starts = (0.5,) if for_ever else STARTS
@@ -79,6 +88,19 @@ def planned(terms: Terms, setting: Setting, horizon: float, shift: float | None)
         if _has_room(candidate, setting, shift):
             return candidate
     return candidates[-1]
+
+
+def _over_window(terms: Terms, setting: Setting, end: float) -> Terms:
+    """The terms with releases over a window of rounds."""
+    until = min(end, terms.brings)
+    span, length = int(min(until, setting.steps)), int(terms.window)
+    after = min(length - 1, span // 4)
+    if setting.prepares:
+        after += round(HEAD * span) + min(setting.quiet, span // 10)
+    after = min(after, span - 1)
+    step = 1 if terms.law.squared else max(1, min(length, (span - after) // LAPLACE_RELEASES))
+    found = replace(terms, releases=Releases(step, after, until=until))
+    return with_head(found, setting) if setting.prepares else found
 
 
 def with_head(terms: Terms, setting: Setting) -> Terms:

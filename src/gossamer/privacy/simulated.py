@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from gossamer.arrays import NUMPY, kind_of
+from gossamer.privacy.counted import uniforms
 from gossamer.privacy.laws import LAPLACE, Law, law_named
 from gossamer.privacy.releases import Releases
 from gossamer.privacy.secrets import Edges, root_of
 from gossamer.schedules import Decay, Schedule
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 if TYPE_CHECKING:
     from gossamer.privacy.accountant import Terms
@@ -45,7 +47,10 @@ class PairLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class SimulatedNoise:
-    """Noise of scale ν_{i,t} for every learner i; a function of (seed, channel, t), so that a stopped run can go on."""
+    """Noise of scale ν_{i,t} for every learner i; a function of (seed, channel, t, i).
+
+    So a run that stopped can go on, and whoever plays some of the learners draws what one process draws for all.
+    """
 
     scale: Schedule
     seed: int
@@ -71,38 +76,45 @@ class SimulatedNoise:
         pair = tensors.seeded(value, self.pairs.scale(t), self.law, other)
         return drawn + kind.make(self.pairs.mixing) @ pair
 
-    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+    def noise(self, channel: str, t: int, shape: tuple[int, ...], rows: Integers | None = None) -> Array:
+        """(m, n) of all learners, which `shape` is; or of these learners alone, the same numbers."""
         if len(self.factor) > 1:
-            return self._correlated(channel, t, shape)
-        return self._drawn(channel, t, shape)
+            return self._correlated(channel, t, shape, rows)
+        return self._drawn(channel, t, shape, rows)
 
-    def _correlated(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
+    def _correlated(self, channel: str, t: int, shape: tuple[int, ...], rows: Integers | None) -> Array:
         """x_j = z_j − Σ_{i≥1} f_i x_{j−i} over releases: from the one before, or from the first where a run goes on."""
         releases = list((self.releases or Releases()).before(t + 1))
-        past = _PAST.get((self, channel, shape))
+        kept = self, channel, shape, None if rows is None else rows.tobytes()
+        past = _PAST.get(kept)
         if past is None or len(past) + 1 != len(releases):
             past = []
         for release in releases[len(past) :]:
-            value = self._drawn(channel, int(release), shape)
+            value = self._drawn(channel, int(release), shape, rows)
             for f, old in zip(self.factor[1:], reversed(past), strict=False):
                 value = value - f * old
             past.append(value)
         _PAST.clear()  # a study has one run at a time
-        _PAST[self, channel, shape] = past
+        _PAST[kept] = past
         newest: Array = past[-1]
         return newest
 
-    def _drawn(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
-        key = np.array([self.seed, _number(channel)], dtype=np.uint64)
-        rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, t]))
-        drawn: Array = self.law.seeded(rng, shape) * self.scale(t)
-        times = dict(self.split).get(channel, 1.0)
+    def _drawn(self, channel: str, t: int, shape: tuple[int, ...], rows: Integers | None) -> Array:
+        key, (m, n) = np.array([self.seed, _number(channel)], dtype=np.uint64), (shape[0], math.prod(shape[1:]))
+        drawn: Array = self.law.quantile(uniforms(key, t, rows, (m, n))) * _of(self.scale(t), rows)
         if self.pairs is not None:
-            drawn = drawn + self.pairs.mixing @ self.law.seeded(rng, shape) * self.pairs.scale(t)
-        return drawn if times == 1 else times * drawn
+            both = self.law.quantile(uniforms(key, t, None, (m, n), first=m * n))  # a pair has it from both of its two
+            drawn += _of(self.pairs.mixing, rows) @ both * self.pairs.scale(t)
+        times = dict(self.split).get(channel, 1.0)
+        return (drawn if times == 1 else times * drawn).reshape(-1, *shape[1:])
 
     def __str__(self) -> str:
         return f"simulated {self.law} noise of scale {self.scale} on {self.where}, seed {self.seed}"
+
+
+def _of(values: Any, rows: Integers | None) -> Any:
+    """The rows of a column with one for each learner; what is the same for all stays as it is."""
+    return values if rows is None or np.ndim(values) == 0 or len(values) == 1 else values[rows]
 
 
 @cache

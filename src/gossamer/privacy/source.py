@@ -1,7 +1,7 @@
 """What noise at the source costs: a record is in the mean gradient of the rounds that remember it, and moves it little.
 
 In the rounds of a release set ρ a learner adds noise to the mean of its records' clipped gradients at its current
-point: of the newest round's ("latest", R = 1), of the newest R rounds', or of all so far ("history", R = ∞).
+point: of the newest round's ("latest", R = 1), of the newest R rounds' (a window), or of all so far ("history", R = ∞).
 
 **Proof.** Fix two worlds that differ in one record ξ, of round k. Let y_t be what is released in round t ∈ ρ. All
 states and messages of the learner are functions of y_s, s ≤ t, of what it received, and of public things; the others'
@@ -10,6 +10,9 @@ the learner's point θ_t is the same in both worlds, and so is every other recor
 clipped gradients differs by one of them:
 
     ‖g_t − g'_t‖ ≤ Δ_t = 2c/n_t + rounding        where round t remembers ξ: t ∈ ρ, k ≤ t < k + R;    otherwise 0
+
+(which record is replaced changes neither n_t nor who is remembered: both follow from the numbers of records, which are
+public)
 
 and y_t, given the past, is a Laplace or Gaussian mechanism with the shift Δ_t/σ_t in noise scales, whatever the model
 and the graph. Mechanisms that are each chosen after seeing all before compose as if they had been fixed from the start
@@ -21,6 +24,19 @@ a function of the state and is added after the noise. ∎
 factor that is the same in every round: see gossamer.privacy.secrets.
 
 A record of a later round is in fewer releases, and costs less. For R = ∞ the dearest is any of a round k ≤ min ρ.
+
+**Windows.** With N records a round, n_t = min(t + 1, R) N, and a record is in the releases of exactly the R rounds
+k, …, k + R − 1: its loss is the finite sum over those of them that release, however long the run is. With a release in
+every round, constant noise and k ≥ R − 1 that is R (2c/(RN))²/σ² = 4c²/(R N² σ²) for μ², and 2c/(Nν) for Laplace's ε;
+with one in every r-th round there are at most ⌈R/r⌉ in place of R. A record of an earlier round k < R − 1 begins in
+means of fewer records, and costs more, unless nothing is released before round R − 1. `_dearest` takes the sums over
+all windows that begin with a release: whatever k is, the releases that see it are in the window that begins with the
+first of them. Where noise never falls and releases never get denser, the first of these windows is the dearest for
+ever.
+
+**Rounds beyond the last record.** Let a learner hold H records in all, which come in L = ⌈H/N⌉ rounds, the last of them
+with what is left. From then on nothing is forgotten: the records of rounds k ≥ L − R are remembered for good, in means
+of n_t = H − max(0, L − R) N records, and are charged for every release from their own round on. For R = ∞, n_t = H.
 
 **Correlated noise.** With coefficients 1 = f_0, f_1, …, f_{b−1} ≥ 0 what is released is y_j = Σ_i f_{j−i} g_i + noise,
 j and i counting releases, and the algorithm uses g̃_j = y_j − Σ_{i<j} f_{j−i} g̃_i, a function of releases: the noise in
@@ -37,7 +53,7 @@ is in it: a mean of more than 2^25 records is never taken, and up to there it ad
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +82,10 @@ def coefficients(band: int) -> tuple[float, ...]:
 
 def moves(terms: Terms, t: Integers | Array) -> Array:
     """Δ_t: how far one record, where it is remembered, moves the mean gradient of each round t."""
-    rounds = np.minimum(np.minimum(t + 1.0, terms.window), terms.held_at_most / terms.records_in_round)
+    rounds = np.minimum(t + 1.0, terms.window)
+    if math.isfinite(terms.brings):  # the last of them may bring fewer records
+        left = terms.held_at_most / terms.records_in_round - max(0.0, terms.brings - terms.window)
+        rounds = np.where(t + 1.0 < terms.brings, rounds, left)
     one_of = rounds * terms.bound.records  # where adjacency is the round, that is one record
     rounding = terms.mean_error(rounds)
     if len(terms.factor) > 1:  # the sum Σ f g is rounded, too
@@ -74,11 +93,16 @@ def moves(terms: Terms, t: Integers | Array) -> Array:
     return np.asarray(2 * terms.bound.c / one_of + 2 * rounding)
 
 
+def _stays(terms: Terms, k: Integers | int) -> Any:
+    """Whether a record of round k is never forgotten, because no more come in whose place it would be."""
+    return np.asarray(k) >= (terms.brings - terms.window if math.isfinite(terms.brings) else math.inf)
+
+
 def shifts_of(terms: Terms, rounds: int, k: int) -> Array:
     """The shift, in noise scales, of every release that a record of round k is seen in."""
     t = terms.releases.before(rounds)
     t = t[t >= k]
-    moved = np.where(t < k + terms.window, moves(terms, t), 0.0)
+    moved = np.where((t < k + terms.window) | _stays(terms, k), moves(terms, t), 0.0)
     if len(terms.factor) > 1 and len(t):
         moved = np.convolve(moved, terms.factor)[: len(t)]
     seen = moved > 0
@@ -96,7 +120,8 @@ def losses_at_source(terms: Terms, rounds: int) -> Array:
         return np.array([terms.factor[j] * (moved[: len(t) - j] * weights[j:]).max() for j in lags])
     largest = []
     for j in range(len(t)):
-        seen = t[j:] < t[: len(t) - j] + terms.window
+        first = t[: len(t) - j]
+        seen = (t[j:] < first + terms.window) | _stays(terms, first)
         if not seen.any():
             break
         largest.append(float((moved * weights)[j:][seen].max()))
@@ -112,7 +137,7 @@ def _dearest(terms: Terms, rounds: int, squared: bool) -> float:
         ahead = np.convolve(weights[::-1], np.asarray(terms.factor) ** p)[: len(t)][::-1]
         return float((moved * ahead).max())
     sums = np.concatenate([[0.0], np.cumsum(moved * weights)])
-    ends = np.searchsorted(t, t + terms.window)
+    ends = np.where(_stays(terms, t), len(t), np.searchsorted(t, t + terms.window))
     lost = 4 * len(t) * UNIT * sums[-1]  # a difference of running sums is rounded
     return float((sums[ends] - sums[:-1]).max() + lost)
 
@@ -135,15 +160,16 @@ def total_at_source_for_ever(terms: Terms, squared: bool) -> float:
     if math.isfinite(releases.until):  # nothing is released from then on
         return total_at_source(terms, int(releases.until), squared)
     lag = band * releases.step
-    if math.isinf(terms.window):
-        return _history_for_ever(terms, squared, lag)
+    if math.isinf(terms.window) or math.isfinite(terms.held_at_most):
+        return _growing_for_ever(terms, squared, lag)
     if terms.exponent > 0 or terms.ratio < 1 or (band > 1 and releases.ratio > 1):
         return math.inf
     # Scales never fall and releases never get denser: a record of the first release's round is dearest.
     return total_at_source(terms, int(releases.after + terms.window + lag + 1), squared)
 
 
-def _history_for_ever(terms: Terms, squared: bool, lag: int) -> float:
+def _growing_for_ever(terms: Terms, squared: bool, lag: int) -> float:
+    """Of records that are never forgotten: of a history's, or of a window's last."""
     releases, p = terms.releases, 2 if squared else 1
     if terms.ratio != 1 or (len(terms.factor) > 1 and releases.ratio > 1):
         return math.inf

@@ -242,8 +242,8 @@ def own_noise(out: NDArray[np.int64], scale: int, power: Power) -> None:
     """Add to every entry a k that nobody else can know, under the key of this process: see gossamer.privacy.words."""
     _check_room(out)
     table = table_of(index(scale), power)
-    with own_words.words() as words:
-        _add(table, words, out, 1)
+    with own_words.lock:
+        _add(table, own_words.words(), out, 1)
 
 
 def own_gaussian(out: NDArray[np.int64], scale: int) -> None:

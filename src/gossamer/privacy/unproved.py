@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from gossamer.privacy.releases import Releases
-from gossamer.privacy.simulated import NOT_PRIVATE
+from gossamer.privacy.simulated import NOT_PRIVATE, SimulatedNoise
 from gossamer.records import Batch
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 NO_NOISE = "not private: no noise"
 UNPROVED = "not private: the noise makes no claim"
@@ -32,10 +32,14 @@ class PrivacyOfValues(Protocol):
 
 
 class Unproved:
-    """The boundary of noise that makes no claim: none, seeded, or a user's own object."""
+    """The boundary of noise that makes no claim: none, seeded, or a user's own object.
 
-    def __init__(self, privacy: Privacy | None) -> None:
-        self._privacy, self._looks = privacy, isinstance(privacy, PrivacyOfValues)
+    `some` says which learners of `of` in all the values are of, one row each: they get their own rows of the noise.
+    """
+
+    def __init__(self, privacy: Privacy | None, some: Integers | None = None, of: int = 0) -> None:
+        self._privacy, self._looks = privacy, isinstance(privacy, PrivacyOfValues) and some is None
+        self._some, self._of = some, of
         self._at_source = getattr(privacy, "where", "messages") == "source"
         self._releases: Releases | None = getattr(privacy, "releases", None)
         self.claim = claim_of(privacy)
@@ -89,7 +93,14 @@ class Unproved:
 
     def _drawn(self, channel: str, t: int, value: Array) -> Any:
         privacy: Any = self._privacy
-        return privacy.like(channel, t, value) if self._looks else privacy.noise(channel, t, value.shape)
+        if self._looks:
+            return privacy.like(channel, t, value)
+        if self._some is None:
+            return privacy.noise(channel, t, value.shape)
+        shape = (self._of, *value.shape[1:])
+        if isinstance(privacy, SimulatedNoise):
+            return privacy.noise(channel, t, shape, self._some)
+        return privacy.noise(channel, t, shape)[self._some]
 
 
 def claim_of(privacy: Privacy | None) -> str:

@@ -9,22 +9,21 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 BUFFER = 1 << 15  # words made at a time, at most; they stay in the cache
+FEWEST = 1 << 13  # of one's own made at a time: what is left serves the next draw
 _ZEROS = memoryview(bytes(8 * BUFFER))  # what is enciphered, so that the keystream itself comes out
 
 
 class Words:
-    """`ahead[used:]` are the next words; whoever takes some moves `used`."""
+    """`ahead[used:]` are the next words; whoever takes some moves `used`. No fewer than `fewest` are made at a time."""
 
-    def __init__(self, cipher: CipherContext) -> None:
-        self._cipher = cipher
+    def __init__(self, cipher: CipherContext, fewest: int = 1) -> None:
+        self._cipher, self._fewest = cipher, fewest
         self._room: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self.ahead, self.used = self._room, 0
 
@@ -32,7 +31,7 @@ class Words:
         """See to `least` unused words. Where there are fewer, `wanted` new ones are made, or what the buffer holds."""
         left = len(self.ahead) - self.used
         if left < least:
-            self._make(left, max(least, min(wanted, BUFFER)))
+            self._make(left, max(least, self._fewest, min(wanted, BUFFER)))
 
     def _make(self, left: int, fresh: int) -> None:
         """Fresh words behind those that are left, in the same place if they fit: new pages cost more than the words."""
@@ -53,7 +52,10 @@ class Words:
 
 
 class Keystream:
-    """An endless stream of random words under a key that never leaves this process."""
+    """An endless stream of random words under a key that never leaves this process.
+
+    Whoever takes words holds the `lock`: two threads must never draw the same.
+    """
 
     def __init__(self) -> None:
         self.forget()
@@ -61,17 +63,15 @@ class Keystream:
     def forget(self) -> None:
         """Start anew with the next draw, under a new key; also where another thread held the lock as we were forked."""
         self._process = -1
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
-    @contextmanager
-    def words(self) -> Iterator[Words]:
-        """The words that come next, for one thread at a time: two must never draw the same."""
-        with self._lock:
-            if self._process != os.getpid():
-                cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
-                self._words = Words(cipher.encryptor())
-                self._process = os.getpid()
-            yield self._words
+    def words(self) -> Words:
+        """The words that come next."""
+        if self._process != os.getpid():
+            cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16)))
+            self._words = Words(cipher.encryptor(), FEWEST)
+            self._process = os.getpid()
+        return self._words
 
 
 own_words = Keystream()
