@@ -46,7 +46,7 @@ def plain_tables(folder):
     agreed = SecretsPlan(share=0.5, floor=2.0, exponent=0.5, releases="1,4", keys={"0": "ab", "1": "cd"})
     tables["secrets"] = msgspec.to_builtins(agreed)
     tables["records"]["categories"] = {"ward": ["a", "b"]}
-    tables["model"]["clip"] = 1.5
+    tables["model"] |= {"clip": 1.5, "remember": 20}
     return tables
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+import struct
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.setting import setting_for
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
+import msgspec
+
 from gossamer.peers import wire
-from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal import Journal, Snapshot, checksum_of
 from gossamer.peers.party import rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, pack, split_frames, split_vector, unpack
@@ -222,6 +230,148 @@ def test_a_message_that_changed_on_the_disk_is_not_sent(tmp_path):
     path.write_bytes(data)
     with pytest.raises(gs.GossamerError, match="has changed on the disk"):
         team.start(0)
+
+
+ROUND = Snapshot(2, {"s": np.arange(7.0)[None], "theta": -np.ones((1, 7))}, np.full((1, 7), 0.3), 6, {2: (1, 4)}, "x")
+SENT = {"s": np.arange(7, dtype="<f4").tobytes(), "theta": b"12345678901"}
+
+
+def opened(folder):
+    return Journal(folder / "j.db", "run", 0, "f", "process")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A journal of one round, in one file and one database without a log beside it."""
+    folder = tmp_path_factory.mktemp("written")
+    journal = opened(folder)
+    journal.commit(ROUND, SENT, used=2)
+    journal._db.execute("pragma wal_checkpoint(truncate)")
+    journal.close()
+    return folder
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bit_that_flips_in_a_rounds_file_is_seen(written, data):
+    with tempfile.TemporaryDirectory() as place:
+        folder = shutil.copytree(written, Path(place) / "copy")
+        path = folder / "j.db.2"
+        whole = bytearray(path.read_bytes())
+        bit = data.draw(st.integers(0, 8 * len(whole) - 1))
+        whole[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(whole)
+        with pytest.raises(gs.GossamerError, match=r"damaged|lost or put back in time"):
+            _ = opened(folder).latest()
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bit_that_flips_in_a_rounds_row_is_seen(written, data):
+    """In what the database says of the round, which SQLite itself does not sum up."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = shutil.copytree(written, Path(place) / "copy")
+        db = sqlite3.connect(folder / "j.db", isolation_level=None)
+        column = data.draw(st.sampled_from(["tag", "about", "checksum"]))
+        [value] = db.execute(f"select {column} from rounds").fetchone()
+        bit = data.draw(st.integers(0, 8 * len(value) - 1))
+        changed = bytearray(value)
+        changed[bit // 8] ^= 1 << bit % 8
+        db.execute(f"update rounds set {column} = ?", (bytes(changed),))
+        db.close()
+        with pytest.raises(gs.GossamerError, match="damaged"):
+            _ = opened(folder).latest()
+
+
+@pytest.fixture(scope="module")
+def written_thrice(tmp_path_factory):
+    """A journal of three rounds, whose older ones could be taken for the newest."""
+    folder = tmp_path_factory.mktemp("thrice")
+    journal = opened(folder)
+    for t in range(3):
+        journal.commit(ROUND._replace(round=t, charged=t + 1), SENT)
+    journal._db.execute("pragma wal_checkpoint(truncate)")
+    journal.close()
+    return folder
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_bit_that_flips_in_the_database_puts_no_journal_back_in_time(written_thrice, data):
+    """Anywhere in it, also in what SQLite itself needs: it is refused in a sentence, or nothing has changed."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = shutil.copytree(written_thrice, Path(place) / "copy")
+        whole = bytearray((folder / "j.db").read_bytes())
+        pages = range(0, len(whole), 4096)  # a page begins with what says where its rows are; they lie at its end
+        near = [at for page in pages for at in (*range(page, page + 24), *range(page + 3600, page + 4096))]
+        bit = 8 * data.draw(st.sampled_from(near)) + data.draw(st.integers(0, 7))
+        whole[bit // 8] ^= 1 << bit % 8
+        (folder / "j.db").write_bytes(whole)
+        try:
+            journal = opened(folder)
+            latest, messages = journal.latest(), journal.messages()
+            journal.close()
+        except gs.GossamerError:
+            return
+        assert (latest.round, latest.charged) == (2, 3)
+        assert set(messages) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("byte", [8192 + 4, 8192 + 13])
+def test_a_page_that_lost_a_row_is_refused(written_thrice, tmp_path, byte):
+    """How many rows a page has, and where one of them lies: found by flipping bits at random."""
+    folder = shutil.copytree(written_thrice, tmp_path / "copy")
+    whole = bytearray((folder / "j.db").read_bytes())
+    whole[byte] ^= 1
+    (folder / "j.db").write_bytes(whole)
+    with pytest.raises(gs.GossamerError, match="damaged"):
+        _ = opened(folder).latest()
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_the_checksum_is_what_is_written_of_it(pieces):
+    """Two sums over words of 64 bits, as the journal's docstring has them, worked out by hand."""
+    plain = weighted = 0
+    for piece in pieces:
+        words = [int.from_bytes(piece[k : k + 8], "little") for k in range(0, len(piece), 8)]
+        plain += sum(words) + (len(piece) << 32)
+        weighted = 31 * weighted + sum((k + 1) * word for k, word in enumerate(words))
+    assert checksum_of(pieces) == struct.pack("<QQ", plain % 2**64, weighted % 2**64)
+
+
+def test_rows_of_a_release_without_this_checksum_are_read_and_checked_as_they_were(written, tmp_path):
+    folder = shutil.copytree(written, tmp_path / "old")
+    db = sqlite3.connect(folder / "j.db", isolation_level=None)
+    [about] = db.execute("select about from rounds").fetchone()
+    check = 0
+    for data in SENT.values():
+        whole = len(data) // 4 * 4
+        check += sum(struct.unpack(f"<{whole // 4}I", data[:whole])) + sum(data[whole:])
+    old = msgspec.msgpack.encode(msgspec.msgpack.decode(about) | {"check": check})
+    db.execute("alter table rounds drop column checksum")
+    db.execute("update rounds set about = ?", (old,))
+    db.close()
+    journal = opened(folder)
+    assert journal.messages() == {2: SENT}
+    np.testing.assert_array_equal(journal.latest().state["s"], ROUND.state["s"])
+    journal.commit(ROUND._replace(round=3), SENT, used=3)
+    assert len(journal._newest_row().checksum) == 16
+    journal.close()
+    path = folder / "j.db.0"
+    path.write_bytes(path.read_bytes().replace(b"12345678901", b"12345678902"))
+    with pytest.raises(gs.GossamerError, match="has changed on the disk"):
+        opened(folder).latest()
+
+
+def test_a_commit_waits_for_the_vectors_before_the_row_names_them(tmp_path, monkeypatch):
+    """With "power": what the row says was sent must be on the disk first."""
+    waited = []
+    journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
+    monkeypatch.setattr("gossamer.peers.journal.SYNC", lambda file: waited.append(journal._newest_row()))
+    journal.commit(ROUND._replace(round=0), SENT)
+    journal.commit(ROUND._replace(round=1), SENT)
+    assert [row and row.round for row in waited] == [None, 0]
+    journal.close()
 
 
 def test_a_learner_is_told_that_its_journal_is_old_and_stops(tmp_path):

@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gossamer.algorithms.base import Algorithm
 from gossamer.models import LinearModel
 from gossamer.peers.config import Plan
-from gossamer.privacy import Privacy, PrivateBoundary, Setting, Unproved, simulated
+from gossamer.privacy import PrivateBoundary, Setting, Unproved, simulated
 from gossamer.privacy.pairs import PairNoise
-from gossamer.privacy.unproved import claim_of
 from gossamer.schedules import decay
 from gossamer.setting import setting_for
-from gossamer.types import Array
-
-
-class OwnRow:
-    """A simulation's noise, of which a party takes its own row."""
-
-    def __init__(self, privacy: Privacy, learners: int, i: int) -> None:
-        self._privacy, self._learners, self._i = privacy, learners, i
-        self.claim = claim_of(privacy)
-
-    def noise(self, channel: str, t: int, shape: tuple[int, ...]) -> Array:
-        return self._privacy.noise(channel, t, (self._learners, *shape[1:]))[[self._i]]
 
 
 def boundary_of(
@@ -35,7 +24,8 @@ def boundary_of(
     if mechanism is None:
         scale = None if privacy.simulated is None else decay(*privacy.simulated)
         algorithm.notes(scale)
-        return Unproved(None if scale is None else OwnRow(simulated(scale, privacy.seed), run.learners, plan.learner))
+        noise = None if scale is None else simulated(scale, privacy.seed)
+        return Unproved(noise, np.array([plan.learner]), run.learners)
     algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
     setting = setting_of_learners([plan.learner], plan, algorithm, model)
     if plan.config.secrets is not None:

@@ -65,6 +65,7 @@ class ModelPlan(Plain, frozen=True):
     l2: Annotated[float, msgspec.Meta(ge=0)] = 1e-2
     clip: Positive | None = None
     standardise: bool = False  # see numbers from their middle, in units of their spread; the ridge spares the intercept
+    remember: Whole | None = None  # over how many rounds' records a history is the mean; none: over all
 
 
 class RecordsPlan(Plain, frozen=True):
@@ -180,6 +181,8 @@ class Plan:
             )
         self.schema = config.records.schema()
         shared = msgspec.to_builtins({"run": run, "model": config.model, "records": config.records})
+        if config.model.remember is None:  # which runs of older versions do not know
+            del shared["model"]["remember"]
         self.secrets = None if config.secrets is None else self._secrets(config.secrets, pairs)
         if self.secrets is not None:
             shared["secrets"] = msgspec.to_builtins(config.secrets)
@@ -241,7 +244,7 @@ class Plan:
         return Spec.of(
             algorithm=run.method, step=",".join(map(repr, run.step)), strict=run.strict, gradient=run.gradient,
             per_round=run.per_round, steps=run.steps, learners=run.learners, l2=model.l2, clip=model.clip, noise="0",
-            standardise=model.standardise,
+            standardise=model.standardise, remember=model.remember,
             law=privacy.law, where=privacy.where,
         )  # fmt: skip
 

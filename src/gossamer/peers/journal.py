@@ -12,19 +12,30 @@ One transaction a round (SQLite, write-ahead log):
              rounds were charged, what was heard of whom, how far the records were read
     late     (round, sender) of every message that the learner went on without
 
-A round's vectors (state, gradient, messages) lie beside it, in one of a few files that are used in turn, JOURNAL.0,
-JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there. Written through
-SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong together, a
-checksum whether messages are still what they were. A file's head also says of which run and round it is: a database
-that is more than one round behind its files was lost or put back, and is refused.
+A round's vectors (state, gradient, messages as they travel) lie beside it, in one of a few files that are used in
+turn, JOURNAL.0, JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there.
+Written through SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong
+together. A file's head also says of which run and round it is: a database that is more than one round behind its files
+was lost or put back, and is refused.
+
+A checksum of 16 bytes tells whether row and file are still what they were. It is two sums modulo 2^64 over the words
+of 64 bits of each piece, Σ w_k and Σ k w_k, a last word filled up with zeros, and the number of bytes: whatever changes
+within one word changes the first sum, so that any bit that flips is seen, and most words that change places change the
+second. It is no defence against somebody who writes to the disk on purpose: nothing here is. Rows from before it have
+a sum of the messages alone, and are read as they were written; from then on rows have this one.
 
 durability="process" survives the end of the process, kill -9 included; "power" also waits for the disk with every
-commit, and survives the end of the machine.
+commit, and survives the end of the machine. It waits twice a round, first for the vectors and then for the row, and
+neither can be left out. Without the first a row could name vectors that are gone, though they were sent. Without the
+second a round could be sent that the database does not know after a loss of power; it would be one behind its files, as
+after a crash before the row, and its noise would be drawn again. Of the vectors only the data is waited for: their
+files keep their lengths, and nothing else of a file's record is needed to read it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import secrets
 import sqlite3
@@ -42,12 +53,17 @@ from gossamer.types import Array
 Durability = Literal["process", "power"]
 SCHEMA = """
 create table about (name text primary key, value text not null) without rowid;
-create table rounds (slot integer primary key, round integer not null, tag blob not null, about blob not null);
+create table rounds (
+    slot integer primary key, round integer not null, tag blob not null, about blob not null, checksum blob
+);
 create table late (round integer, sender integer, primary key (round, sender)) without rowid;
 """
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
 HEAD = struct.Struct("<16s16sq")  # tag, run, round
 TAG = 16
+SYNC = getattr(os, "fdatasync", os.fsync)  # which not every system has
+COLUMNS = "round, slot, tag, about, checksum"
+Payload = bytes | bytearray | memoryview
 
 
 class Snapshot(NamedTuple):
@@ -65,11 +81,21 @@ class _About(msgspec.Struct):
     """What a row says: the vectors in the order in which they lie, and the small things."""
 
     vectors: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, bytes
-    check: int  # of the messages
     used: int  # messages of rounds before this one are needed no more
     charged: int
     heard: dict[int, tuple[int, int]]
     read: str
+    check: int = 0  # of the messages, in rows without a checksum of their own
+
+
+class Row(NamedTuple):
+    """Of the table `rounds`, in its order."""
+
+    round: int
+    slot: int
+    tag: bytes
+    about: bytes
+    checksum: bytes | None
 
 
 class Journal:
@@ -94,6 +120,9 @@ class Journal:
         except GossamerError:
             self._db.close()
             raise
+        except ValueError as error:  # a text of the database that is none, or no number
+            self._db.close()
+            raise self._damaged(str(error)) from None
 
     def _open(self, run: str, learner: int, fingerprint: str) -> None:
         """Take the file for this process, and begin its next epoch."""
@@ -102,12 +131,16 @@ class Journal:
         self._db.execute("pragma journal_mode=wal")
         self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
         self._db.execute(f"pragma wal_autocheckpoint={WAL_PAGES}")
+        self._db.execute("pragma cell_size_check=on")
+        self._check_whole()
         self._db.execute("begin exclusive")
         if not self._db.execute("select 1 from sqlite_master where name = 'about'").fetchone():
             os.chmod(self.path, 0o600)  # it will hold what was not yet made private
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
             self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
+        if "checksum" not in {name for _, name, *_ in self._db.execute("pragma table_info(rounds)")}:
+            self._db.execute("alter table rounds add column checksum blob")  # of a release before it
         drawn = self._db.execute("select 1 from rounds").fetchone() is not None
         self.unused = self._db.execute("select 1 from about where name = 'unused'").fetchone() is not None
         if not drawn or (self.unused and any(self._setting(name) != wanted for name, wanted in settings.items())):
@@ -128,8 +161,28 @@ class Journal:
         self._newest, self._needed = -1, 0  # the newest round, and the oldest of which messages are needed
         row = self._newest_row()
         if row is not None:
-            self._newest, self._needed = row[0], msgspec.msgpack.decode(row[3], type=_About).used
+            self._newest, self._needed = row.round, self._decoded(row.about).used
+        self._check_rounds()
         self._refuse_older(self._newest)
+
+    def _check_rounds(self) -> None:
+        """Refuse a row that says another round than its file: the newest would be taken for an older one."""
+        for row in map(Row._make, self._read_table(f"select {COLUMNS} from rounds")):
+            place = self.path.with_name(f"{self.path.name}.{row.slot}")
+            if not place.is_file():
+                continue
+            with place.open("rb") as file:
+                head = file.read(HEAD.size)
+            if len(head) == HEAD.size:
+                tag, _, round_ = HEAD.unpack(head)
+                if tag == row.tag and round_ != row.round:
+                    raise self._damaged(f"a row says round {row.round}, and {place.name} is of round {round_}")
+
+    def _check_whole(self) -> None:
+        """Refuse a database of which a page was changed: a round that it lost could be drawn again."""
+        found = [str(one) for (one,) in self._db.execute("pragma integrity_check(1)")]
+        if found != ["ok"]:
+            raise self._damaged(" ".join(" ".join(found).split()))
 
     def _refuse_older(self, newest: int) -> None:
         """A crash leaves the files one round ahead of the database at most, and no other journal is of this run."""
@@ -169,7 +222,7 @@ class Journal:
         )
 
     def commit(
-        self, now: Snapshot, messages: Mapping[str, bytes], used: int = 0, late: tuple[tuple[int, int], ...] = ()
+        self, now: Snapshot, messages: Mapping[str, Payload], used: int = 0, late: tuple[tuple[int, int], ...] = ()
     ) -> None:
         """Round `now.round`, all of it or nothing, once; messages of rounds before `used` are needed no more."""
         own = {"state." + name: value for name, value in now.state.items()} | {"gradient": now.gradient}
@@ -177,19 +230,20 @@ class Journal:
         arrays += [("sent." + name, np.frombuffer(data, np.uint8)) for name, data in messages.items()]
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
-        about = _About(listed, _checksum(messages.values()), used, now.charged, dict(now.heard), now.read)
+        about = msgspec.msgpack.encode(_About(listed, used, now.charged, dict(now.heard), now.read))
         try:
             if not self._newest < now.round < self._needed + self._slots:
                 raise GossamerError(  # what was sent would be changed, or what is still needed overwritten
                     f"journal {self.path} cannot be used for round {now.round}: it is at round {self._newest}."
                 )
-            pieces = [array.reshape(-1).view(np.uint8).data for _, array in arrays]
-            self._write(slot, [HEAD.pack(tag, self._run, now.round), *pieces, tag])
-            row = (slot, now.round, tag, msgspec.msgpack.encode(about))
+            head = HEAD.pack(tag, self._run, now.round)
+            pieces = [array.reshape(-1).view(np.uint8) for _, array in arrays]
+            self._write(slot, [head, *[piece.data for piece in pieces], tag])
+            row = (slot, now.round, tag, about, checksum_of([head, about, *pieces]))
             if late:
                 self._db.execute("begin immediate")
                 self._db.executemany("insert or ignore into late values (?, ?)", late)
-            self._db.execute("insert or replace into rounds values (?, ?, ?, ?)", row)  # a transaction by itself
+            self._db.execute("insert or replace into rounds values (?, ?, ?, ?, ?)", row)  # a transaction by itself
             if late:
                 self._db.execute("commit")
             self._newest, self._needed = now.round, used
@@ -210,12 +264,15 @@ class Journal:
                     written += os.pwrite(file, whole[written : written + (1 << 30)], at + written)
             at += wanted
         if self._power:
-            os.fsync(file)
+            SYNC(file)
 
     def _file(self, slot: int) -> int:
         if slot not in self._files:
             place = self.path.with_name(f"{self.path.name}.{slot}")
+            fresh = not place.exists()
             self._files[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+            if fresh and self._power:
+                sync_folder(place.parent)
         return self._files[slot]
 
     def mark_used(self) -> None:
@@ -265,47 +322,71 @@ class Journal:
         row = self._newest_row()
         if row is None:
             return None
-        about, vectors = self._read(*row)
+        about, vectors = self._read(row)
         state = {n.removeprefix("state."): v.astype(float) for n, v in vectors.items() if n.startswith("state.")}
-        return Snapshot(row[0], state, vectors["gradient"].astype(float), about.charged, about.heard, about.read)
+        return Snapshot(row.round, state, vectors["gradient"].astype(float), about.charged, about.heard, about.read)
 
     def messages(self) -> dict[int, dict[str, bytes]]:
         """Everything that may have to be sent again, by round and channel."""
         messages = {}
-        query = "select round, slot, tag, about from rounds where round >= ? order by round"
-        for row in self._db.execute(query, (self._needed,)).fetchall():
-            vectors = self._read(*row)[1]
+        query = f"select {COLUMNS} from rounds where round >= ? order by round"
+        for row in map(Row._make, self._read_table(query, (self._needed,))):
+            vectors = self._read(row)[1]
             sent = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
             if sent:
-                messages[row[0]] = sent
+                messages[row.round] = sent
         return messages
 
-    def _newest_row(self) -> Any:
-        return self._db.execute("select round, slot, tag, about from rounds order by round desc limit 1").fetchone()
+    def _newest_row(self) -> Row | None:
+        found = self._read_table(f"select {COLUMNS} from rounds order by round desc limit 1")
+        return Row._make(found[0]) if found else None
+
+    def _read_table(self, query: str, given: tuple[int, ...] = ()) -> list[Any]:
+        try:
+            return self._db.execute(query, given).fetchall()
+        except sqlite3.Error as error:
+            raise self._damaged(str(error)) from None
 
     def late(self) -> list[tuple[int, int]]:
         """(round, sender) of every message that the learner went on without."""
-        return self._db.execute("select round, sender from late order by round, sender").fetchall()
+        return self._read_table("select round, sender from late order by round, sender")
 
-    def _read(self, round_: int, slot: int, tag: bytes, about: bytes) -> tuple[_About, dict[str, Any]]:
+    def _read(self, row: Row) -> tuple[_About, dict[str, Any]]:
+        name = f"{self.path.name}.{row.slot}"
+        known = self._decoded(row.about)
+        sizes = [nbytes for *_, nbytes in known.vectors]
+        whole = HEAD.size + sum(sizes) + TAG
         try:
-            known = msgspec.msgpack.decode(about, type=_About)
-            whole = HEAD.size + sum(nbytes for *_, nbytes in known.vectors) + TAG
-            raw = os.pread(self._file(slot), whole, 0)
-            while len(raw) < whole and (more := os.pread(self._file(slot), 1 << 30, len(raw))):
+            if min(sizes) < 0 or os.fstat(self._file(row.slot)).st_size < whole:
+                raise self._damaged(f"{name} is not of its round {row.round}")
+            raw = os.pread(self._file(row.slot), whole, 0)
+            while len(raw) < whole and (more := os.pread(self._file(row.slot), 1 << 30, len(raw))):
                 raw += more
-        except (msgspec.MsgspecError, OSError) as error:
+        except OSError as error:
             raise self._damaged(str(error)) from None
         raw = raw[:whole]
-        if len(raw) < whole or raw[:TAG] != tag or raw[-TAG:] != tag:
-            raise self._damaged(f"{self.path.name}.{slot} is not of its round {round_}")
-        vectors, at = {}, HEAD.size
-        for name, dtype, shape, nbytes in known.vectors:
-            vectors[name] = np.frombuffer(raw, np.dtype(dtype), int(np.prod(shape)), at).reshape(shape)
-            at += nbytes
-        if _checksum(vector for name, vector in vectors.items() if name.startswith("sent.")) != known.check:
-            raise self._damaged(f"{self.path.name}.{slot} has changed on the disk")
+        head = HEAD.pack(row.tag, self._run, row.round)
+        if len(raw) < whole or raw[: HEAD.size] != head or raw[-TAG:] != row.tag:
+            raise self._damaged(f"{name} is not of its round {row.round}")
+        ends = itertools.accumulate(sizes, initial=HEAD.size)
+        pieces = [memoryview(raw)[first:end] for first, end in itertools.pairwise(ends)]
+        if row.checksum is None:
+            sent = [piece for (vector, *_), piece in zip(known.vectors, pieces, strict=True) if vector[:5] == "sent."]
+            same = _sum_of_messages(sent) == known.check
+        else:  # before anything is made of what is said here
+            same = checksum_of([head, row.about, *pieces]) == row.checksum
+        if not same:
+            raise self._damaged(f"{name} has changed on the disk")
+        vectors = {}
+        for (vector, dtype, shape, _), piece in zip(known.vectors, pieces, strict=True):
+            vectors[vector] = np.frombuffer(piece, np.dtype(dtype)).reshape(shape)
         return known, vectors
+
+    def _decoded(self, about: bytes) -> _About:
+        try:
+            return msgspec.msgpack.decode(about, type=_About)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:  # where letters are none, or it is a number
+            raise self._damaged(str(error)) from None
 
     def close(self) -> None:
         self._db.close()
@@ -314,8 +395,32 @@ class Journal:
         self._files = {}
 
 
-def _checksum(messages: Iterable[Any]) -> int:
-    """The sum of all messages' bytes, four at a time: a tenth of a CRC's time, and any one that changed is seen."""
+def sync_folder(folder: Path) -> None:
+    """That a new file is in its folder survives the end of the machine, too."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+def checksum_of(pieces: Iterable[Any]) -> bytes:
+    """16 bytes that are others as soon as one bit of the pieces is: see above."""
+    from gossamer.peers.summing import add_words
+
+    plain = weighted = 0
+    for piece in pieces:
+        data = np.frombuffer(piece, np.uint8)
+        words, rest = data[: len(data) // 8 * 8].view("<u8"), data[len(data) // 8 * 8 :].tobytes()
+        first, second = (int(one) for one in add_words(words))
+        last = int.from_bytes(rest, "little")
+        plain += first + last + (len(data) << 32)
+        weighted = 31 * weighted + second + (len(words) + 1) * last
+    return struct.pack("<QQ", plain % 2**64, weighted % 2**64)
+
+
+def _sum_of_messages(messages: Iterable[Any]) -> int:
+    """The sum that rows had before they had a checksum: of all messages' bytes, four at a time."""
     total = 0
     for data in messages:
         whole = np.frombuffer(data, np.uint8)

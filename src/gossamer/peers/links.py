@@ -20,16 +20,14 @@ import grpc.aio
 from gossamer.errors import GossamerError
 from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.transport import Arrived, Transport, Wiring
-from gossamer.peers.wire import HEADER_LIMIT, PAYLOAD_LIMIT, PREFIX, Frame, Refusal, pack
+from gossamer.peers.wire import MESSAGE_LIMIT, TOGETHER, Frame, Refusal, pack
 
 METHOD = "/gossamer.Link/Open"
-TOGETHER = 1 << 16  # bytes of small frames that travel as one message
-LARGEST = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT + TOGETHER
 FIRST_WORDS, HEARD_OUT = 2, 5.0  # messages of a stranger: its hello and its settings; seconds that it has for them
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts to dial
 OPTIONS = [
-    ("grpc.max_receive_message_length", LARGEST),
-    ("grpc.max_send_message_length", LARGEST),
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.keepalive_time_ms", 3000),  # a silent partition is noticed
     ("grpc.keepalive_timeout_ms", 5000),  # and a machine that is only busy is not taken for one
     ("grpc.keepalive_permit_without_calls", 1),
@@ -149,7 +147,7 @@ class Links(Transport):
         if self._failure is None or self._failure.done():
             return
         try:
-            self._take(Arrived(sender, data, answer))
+            self._take(Arrived(sender, data, answer, intact=True))  # TLS has seen to that
         except Exception as error:
             self._failure.set_exception(error)
 

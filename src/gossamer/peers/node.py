@@ -119,7 +119,7 @@ class Node:
         refusal = None
         for data in wire.split_frames(arrived.data):
             try:
-                self._take(arrived, wire.unpack(data))
+                self._take(arrived, wire.unpack(data, arrived.intact))
             except RefusedError as refused:
                 refusal = refused
                 here, sender = self.party.i, arrived.sender

@@ -26,14 +26,13 @@ from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.public import PublicValues
-from gossamer.peers.wire import DTYPES, Dtype, RefusedError, decode, encode, pack, quoted, split_vector
+from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
 from gossamer.privacy import Boundary
 from gossamer.privacy.boundary import KEPT
 from gossamer.records import Batch
 from gossamer.rounds import Rounds
 from gossamer.types import Array, Matrix
 
-Payload = bytes | bytearray | memoryview
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
 
@@ -123,14 +122,16 @@ class Party:
         state = self._rounds.start(self._algorithm.init(self._rows, np.zeros((1, self.size))))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
-            self._outbox: dict[int, dict[str, list[bytes]]] = {}
+            self._outbox: dict[int, dict[int, list[bytes]]] = {}  # by round and listener
             self._prepare(0, state, ())
             return
         own = {name: value for name, value in now.state.items() if not name.startswith((*KEPT, SEEN))}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self._journal.delivered else self._journal.messages()
-        self._sent = unused.get(now.round, {})
-        self._outbox = {t: _frame(t, sent) for t, sent in unused.items()}
+        self._sent = dict[str, Payload](unused.get(now.round, {}))
+        self._outbox = {}
+        for t, sent in unused.items():
+            self._outbox[t] = self._addressed(t, sent)
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith(KEPT)})
@@ -155,7 +156,7 @@ class Party:
 
     def _prepare(self, t: int, state: Any, late: tuple[tuple[int, int], ...]) -> None:
         """Draw all that round t sends, and commit it; nothing before this may have left, and nothing is drawn again."""
-        payloads: dict[str, bytes] = {}
+        payloads: dict[str, memoryview] = {}
         gradient = np.zeros((1, self.size))
         if t < self.steps:
             gradient, sent = self._rounds.send(state, self.feed.arrivals(t), t)
@@ -166,9 +167,22 @@ class Party:
         now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
         self._journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        self._sent = payloads if any(self._own.values()) else {}  # after a crash the journal's, which is the same
+        self._sent = (
+            dict[str, Payload](payloads) if any(self._own.values()) else {}
+        )  # after a crash the journal's, which is the same
         if payloads and self.tells:
-            self._outbox[t] = _frame(t, payloads)
+            self._outbox[t] = self._addressed(t, payloads)
+
+    def _addressed(self, t: int, payloads: Mapping[str, Payload]) -> dict[int, list[bytes]]:
+        """A round's vectors as messages for every listener; those that hear the same get the same ones."""
+        over, packed = self._channels(t), dict[tuple[str, ...], list[bytes]]()
+        addressed = {}
+        for j in self.tells:
+            heard = tuple(channel for channel in payloads if j in self._tells[over[channel]])
+            if heard not in packed:
+                packed[heard] = pack_vectors(t, ((channel, payloads[channel]) for channel in heard))
+            addressed[j] = packed[heard]
+        return addressed
 
     def _channels(self, t: int) -> dict[str, Matrix]:
         """What everybody sends in round t, and over which links; asked for often, so worked out once a round."""
@@ -194,13 +208,11 @@ class Party:
         return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in newest.items()}
 
     def outgoing(self, to: int, since: int = 0) -> list[bytes]:
-        """The frames for one listener, oldest first: all that it may not have used yet, from round `since` on."""
+        """What goes to one listener, oldest first: all that it may not have used yet, from round `since` on."""
         unused = []
         for t in sorted(self._outbox):
             if t > self._acked[to] and t >= since:
-                over = self._channels(t)
-                for channel, frames in self._outbox[t].items():
-                    unused += frames if to in self._tells[over[channel]] else []
+                unused += self._outbox[t][to]
         return unused
 
     def length(self, sender: int, t: int, channel: str) -> int:
@@ -287,21 +299,12 @@ class Party:
 
     def advance(self) -> int:
         """Take the step of a round for which all has come, and commit the next; returns the round that was used."""
-        from gossamer.peers.mixing import add_scaled
-
         if not self.ready:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})
         self.broken = True  # until all is committed: a round that was half taken must not be taken again
         absent = {one.sender for one in self.expected(t) if one not in have}
-        got: dict[str, Array] = {}
-        for channel, over in self._channels(t).items():
-            total = np.zeros((1, self._public.width(t, channel) or self.size))
-            for j, weight in self._weights[over].items():
-                add_scaled(total[0], self._used(have, t, Expected(j, channel)), weight)
-            if self._own[over]:  # its own message, as it was sent
-                add_scaled(total[0], np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over])
-            got[channel] = total
+        got = {channel: self._mixed(channel, over, have, t) for channel, over in self._channels(t).items()}
         private = [channel for channel in got if self._public.width(t, channel) is None]
         after = self._rounds.receive(self.state, self._gradient, got, private, t)
         for j in self.hears:
@@ -315,6 +318,19 @@ class Party:
         self._prepare(t + 1, after, tuple((t, j) for j in self.without))
         self.broken = False
         return t
+
+    def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
+        """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
+        from gossamer.peers.mixing import add_scaled, set_scaled
+
+        terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._weights[over].items()]
+        if self._own[over]:
+            terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over]))
+        size = self._public.width(t, channel) or self.size
+        total = np.empty((1, size)) if terms else np.zeros((1, size))
+        for k, (vector, weight) in enumerate(terms):
+            (add_scaled if k else set_scaled)(total[0], vector, weight)
+        return total
 
     def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
         """A neighbour's vector of this round, or its last where it is late; the graph's own where it is public."""
@@ -361,11 +377,6 @@ class Party:
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))
-
-
-def _frame(t: int, payloads: Mapping[str, bytes]) -> dict[str, list[bytes]]:
-    """A round's vectors as they go over every link."""
-    return {channel: [pack(frame) for frame in split_vector(t, channel, data)] for channel, data in payloads.items()}
 
 
 def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:

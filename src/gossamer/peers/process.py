@@ -28,6 +28,7 @@ from gossamer.peers.config import Plan
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
+from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
 from gossamer.peers.outcome import write_outcome
@@ -38,6 +39,7 @@ from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
 from gossamer.privacy.mechanisms import refuse_short_rounds
+from gossamer.setting import window_of
 from gossamer.standardising import looks_of
 
 TICK, LINGER = 0.2, 30.0  # seconds
@@ -60,6 +62,7 @@ class LearnerProcess:
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
+        keep_large_pages(self.size)
         self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
         check_pair(self.own)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
@@ -169,7 +172,7 @@ class LearnerProcess:
 
     def _party(self) -> Party:
         run, columns = self.plan.config.run, self.plan.schema.columns
-        room = np.array([run.steps * run.per_round if run.gradient == "history" else run.per_round])
+        room = np.array([int(min(run.steps, window_of(self.model, run.gradient))) * run.per_round])
         memory = self.model.memory(self.plan.schema.table(), run.gradient, room)
         if isinstance(memory, StandardMemory):
             memory.prepare(looks_of(memory, self.boundary, None, run.steps, self.plan.network))

@@ -17,11 +17,16 @@ from gossamer.peers.certificates import Identities, Pair
 
 
 class Arrived(NamedTuple):
-    """What came at once, and who sent it; an answer comes back on a link of the receiver's own."""
+    """What came at once, and who sent it; an answer comes back on a link of the receiver's own.
+
+    `intact`: the transport has checked that these are the bytes that were sent, as TLS does with every record. Frames
+    are then not summed up a second time.
+    """
 
     sender: int
     data: bytes
     answer: bool = False
+    intact: bool = False
 
 
 Take = Callable[[Arrived], Any]

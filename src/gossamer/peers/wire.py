@@ -7,13 +7,16 @@
 
 All integers of the prefix are little-endian. Whoever reads knows from the prefix how much is to come, and refuses
 before it is allocated; a vector's size and kind are those that the run has, whatever a frame says.
+
+A transport may carry several frames as one message, of MESSAGE_LIMIT bytes at most. A vector's numbers are copied once
+on their way out, into their frame, and on their way in they are read where they came.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -25,12 +28,16 @@ from gossamer.types import Array
 MAGIC, VERSION = b"GSMR", 1
 PREFIX = struct.Struct("<4sHIII")
 HEADER_LIMIT, PAYLOAD_LIMIT, SETTINGS_LIMIT = 4096, 1 << 20, 1 << 16
+TOGETHER = 1 << 16  # bytes of small frames that travel as one message
+MESSAGE_LIMIT = PREFIX.size + HEADER_LIMIT + PAYLOAD_LIMIT + TOGETHER
 QUOTED = 300  # letters of what a neighbour says that are shown
 FAR = 1e120  # no run that learns has numbers so large; sums and products of such ones would not stay finite
 NARROW = 3e38  # the largest number that is sent as float32
 
 Dtype = Literal["f8", "f4"]
 DTYPES: dict[Dtype, np.dtype[Any]] = {"f8": np.dtype("<f8"), "f4": np.dtype("<f4")}
+LIMITS: dict[Dtype, Any] = {"f8": np.float64(FAR), "f4": np.float32(np.inf)}  # every finite float32 is below FAR
+Payload = bytes | bytearray | memoryview
 
 
 def quoted(text: str, most: int = QUOTED) -> str:
@@ -115,6 +122,11 @@ def split_frames(data: bytes) -> Iterator[memoryview]:
 
 
 def pack(frame: Frame) -> bytes:
+    return b"".join(_pieces(frame))
+
+
+def _pieces(frame: Frame) -> tuple[bytes, bytes, bytes | memoryview]:
+    """What a frame is made of, not yet copied together: prefix, header, payload."""
     header = _encoder.encode(frame.header)
     if len(header) > HEADER_LIMIT or len(frame.payload) > PAYLOAD_LIMIT:
         raise GossamerError(
@@ -122,12 +134,31 @@ def pack(frame: Frame) -> bytes:
             f"{PAYLOAD_LIMIT}; send it in parts."
         )
     check = zlib.crc32(frame.payload, zlib.crc32(header))
-    prefix = PREFIX.pack(MAGIC, VERSION, len(header), len(frame.payload), check)
-    return b"".join((prefix, header, frame.payload))
+    return PREFIX.pack(MAGIC, VERSION, len(header), len(frame.payload), check), header, frame.payload
 
 
-def unpack(data: bytes | memoryview) -> Frame:
-    """The one frame that `data` is; RefusedError where it is not exactly one."""
+def pack_vectors(round_: int, payloads: Iterable[tuple[str, Payload]]) -> list[bytes]:
+    """A round's vectors, (channel, bytes) in order, as few messages: frames beside each other where there is room."""
+    messages: list[bytes] = []
+    waiting: list[bytes | memoryview] = []
+    size = 0
+    for channel, payload in payloads:
+        for frame in split_vector(round_, channel, payload):
+            pieces = _pieces(frame)
+            more = sum(map(len, pieces))
+            if waiting and size + more > MESSAGE_LIMIT:
+                messages.append(b"".join(waiting))
+                waiting, size = [], 0
+            waiting += pieces
+            size += more
+    return [*messages, b"".join(waiting)] if waiting else messages
+
+
+def unpack(data: bytes | memoryview, intact: bool = False) -> Frame:
+    """The one frame that `data` is; RefusedError where it is not exactly one.
+
+    `intact` says that the transport has made sure that it is what was sent: then it is not summed up once more.
+    """
     if len(data) < PREFIX.size:
         raise RefusedError("short", f"a frame of {len(data)} bytes, expected at least {PREFIX.size}: it was cut off.")
     magic, version, header_size, payload_size, check = PREFIX.unpack_from(data)
@@ -152,7 +183,7 @@ def unpack(data: bytes | memoryview) -> Frame:
             "length", f"a frame of {size} bytes that announces {announced}: it was cut off, or something follows it."
         )
     body = memoryview(data)[PREFIX.size :]
-    if zlib.crc32(body) != check:
+    if not intact and zlib.crc32(body) != check:
         raise RefusedError("checksum", "a frame whose checksum is wrong: it was damaged on the way.")
     try:
         header = _decoder.decode(body[:header_size])
@@ -176,28 +207,36 @@ def count_parts(size: int, dtype: Dtype) -> int:
     return max(1, -(-size * DTYPES[dtype].itemsize // PAYLOAD_LIMIT))
 
 
-def split_vector(round_: int, channel: str, payload: bytes) -> list[Frame]:
+def split_vector(round_: int, channel: str, payload: Payload) -> list[Frame]:
     """A vector's bytes in frames of at most 1 MiB; an empty one is a frame, too."""
     whole = memoryview(payload)
-    cut = [whole[k : k + PAYLOAD_LIMIT] for k in range(0, len(payload), PAYLOAD_LIMIT)] or [whole]
+    cut = [whole[k : k + PAYLOAD_LIMIT] for k in range(0, len(whole), PAYLOAD_LIMIT)] or [whole]
     return [Frame(Part(round_, channel, k, len(cut)), piece) for k, piece in enumerate(cut)]
 
 
-def encode(vector: Array, dtype: Dtype) -> bytes:
-    """The numbers as they travel; what float32 has no number for is cut off at its largest."""
-    from gossamer.peers.mixing import all_within
+def encode(vector: Array, dtype: Dtype) -> memoryview:
+    """The numbers' bytes as they travel; what float32 has no number for is cut off at its largest.
 
-    if dtype == "f4" and not all_within(vector.ravel(), NARROW):
-        vector = vector.clip(-NARROW, NARROW)
-    return np.ascontiguousarray(vector, dtype=DTYPES[dtype]).tobytes()
+    Float64 is not copied: what these are bytes of must not be written to afterwards.
+    """
+    if dtype == "f4":
+        from gossamer.peers.mixing import narrow
+
+        whole = np.ascontiguousarray(vector, dtype=np.float64).reshape(-1)
+        numbers = np.empty(len(whole), dtype=np.float32)
+        narrow(whole, numbers, NARROW)
+        numbers = numbers.astype(DTYPES[dtype], copy=False)  # only where bytes lie the other way round is this a copy
+    else:
+        numbers = np.ascontiguousarray(vector, dtype=DTYPES[dtype]).reshape(-1)
+    return numbers.view(np.uint8).data
 
 
-def decode(payload: bytes | bytearray | memoryview, dtype: Dtype) -> Array:
+def decode(payload: Payload, dtype: Dtype) -> Array:
     """The numbers, as they lie in the payload; RefusedError where one is not finite, or not below FAR."""
     from gossamer.peers.mixing import all_within
 
     vector: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
-    if not all_within(vector, FAR):
+    if not all_within(vector, LIMITS[dtype]):
         raise RefusedError(
             "not finite", f"a message with a number that is not below {FAR:g}: its sender's run has diverged."
         )
