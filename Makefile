@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench docs screenshots lint types contract tests clean help
+.PHONY: demo test bench bench-peers docs screenshots lint types contract tests clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test    format, lint, types, import contract, tests"
 	@echo "make docs    the documentation site, in docs/_build/index.html"
 	@echo "make bench   speed, as ratios measured in one run"
+	@echo "make bench-peers   speed against other software, each in an environment of its own"
 	@echo "make screenshots   the documentation's pictures of pages, in Chromium"
 	@echo "make clean   remove the environment and all caches"
 
@@ -41,10 +42,16 @@ docs: $(VENV)/.installed-dev  # the tests build it, too
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/simulator.py
+	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/mpi.py --quick
+
+bench-peers: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/other_software.py
 
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/screenshots.py
@@ -63,5 +70,5 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench-peers docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,8 +24,9 @@ from gossamer.models.torch import Fleet, NeuralNetwork
 from gossamer.privacy import Unproved, simulated
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, with_ridge
-from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.matrix import matrix_rounds
+from gossamer.simulate.mixer import Mixer
+from gossamer.simulate.play import one_round
 
 LEARNERS, IMAGES, SIDE = 10, 40, 32
 

@@ -23,7 +23,8 @@ from gossamer.privacy import Accountant, Gaussian, Laplace, exact_gaussian, exac
 from gossamer.privacy.table import Stream, own_gaussian
 from gossamer.rounds import Rounds
 from gossamer.setting import setting_of
-from gossamer.simulate.engine import Mixer, one_round
+from gossamer.simulate.mixer import Mixer
+from gossamer.simulate.play import one_round
 
 COORDINATES = 10**6
 Row = tuple[str, str, str]
