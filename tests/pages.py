@@ -158,6 +158,9 @@ def run_line(line: str, folder: Path, command) -> tuple[int, str]:
     words = shlex.split(line, comments=True)
     if words[0] == "gossamer" and words[1:3] != ["peers", "up"] and not {"|", ">", "&&", ";"} & set(words):
         return command(words[1:])
+    if words[0] == "mpiexec":
+        beside = {"mpiexec": str(Path(sys.executable).with_name("mpiexec")), "python": sys.executable}
+        line = shlex.join([beside.get(word, word) for word in words])
     if words[0] in ("gossamer", "python"):
         line = shlex.join([sys.executable, *(["-m", "gossamer"] if words[0] == "gossamer" else []), *words[1:]])
     ended = subprocess.run(

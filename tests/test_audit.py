@@ -99,6 +99,19 @@ def secret_case():
     return Case(ALGORITHM, gs.Network.ring(5), model, mechanism, "history", per_round=2, weights=weights)
 
 
+def windowed_case():
+    """Learners that remember three rounds, which release from the first full window on."""
+    mechanism = gs.Gaussian(gs.decay(1.0, 0.0), "source", delta=1e-5, releases=gs.every(1, after=2))
+    model = gs.RidgeRegression(l2=0.01, clip=gs.clip_l2(0.5), remember=3)
+    return Case(ALGORITHM, NET, model, mechanism, "history", per_round=2)
+
+
+def test_windows_pass_and_the_sceptic_attains_the_claim():
+    found = list(findings(windowed_case()))
+    assert [f for f in found if not f.holds] == []
+    assert 0.999 <= power(found) <= 1
+
+
 PLANTED_IN = {
     "laplace, history, clipped": case_of("laplace messages", "history", True),
     "gaussian, latest, logistic": case_of("gaussian messages", "latest", False),
@@ -108,6 +121,7 @@ PLANTED_IN = {
     "gaussian source, standardised": standardised_case("gaussian source", logistic),
     "laplace source, a standardised quantity": standardised_case("laplace source", quantity),
     "gaussian source, secrets": secret_case(),
+    "gaussian source, a window": windowed_case(),
 }
 
 

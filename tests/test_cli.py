@@ -374,14 +374,14 @@ def test_a_damaged_settings_file_is_refused(gossamer, tmp_path):
         ["run", "mushrooms", "--no-strict", "--step", "1,-5000"],
         ["run", "mushrooms", "--json", "x" * 300],
         ["run", "mushrooms", "--target", "y"],
-        ["graph", "huge.txt"],
+        ["graph", "huge.json"],
         ["graph", "deep.json"],
         ["graph", "half.json"],
     ],
     ids=lambda words: " ".join(words)[:40],
 )
 def test_extreme_input_gets_one_sentence(gossamer, tmp_path, words):
-    (tmp_path / "huge.txt").write_text("0 999999999\n999999999 0\n")
+    (tmp_path / "huge.json").write_text('{"edges": [[0, 999999999], [999999999, 0]]}')
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "half.json").write_text('{"edges": [[0.7, 1.9], [1.2, 0.1]]}')
     code, _, err = gossamer(*words)

@@ -201,9 +201,9 @@ def test_audit_holds_shows_progress_and_says_what_its_numbers_mean(gossamer, tmp
     code, out, err = gossamer("audit", "--rounds", 6, "--graph", "three.txt", "--json", "audit.json")
     assert code == 0
     told = json.loads((tmp_path / "audit.json").read_text())
-    assert (told["holds"], len(told["cases"])) == (True, 33)
+    assert (told["holds"], len(told["cases"])) == (True, 36)
     assert all(check["holds"] for case in told["cases"] for check in case["checks"])
-    assert out.count("holds") == 33
+    assert out.count("holds") == 36
     assert "power: the largest privacy loss" in " ".join(out.split())
     assert "pip install 'gossamer-learning[audit]'" in " ".join(out.split())
     assert "replaying laplace on messages" in err

@@ -15,8 +15,9 @@ from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.arrays import Tensors
 from gossamer.privacy import Unproved, simulated
 from gossamer.rounds import Rounds
-from gossamer.simulate.engine import Mixer, one_round
 from gossamer.simulate.matrix import RoundMatrix, matrix_rounds
+from gossamer.simulate.mixer import Mixer
+from gossamer.simulate.play import one_round
 
 METHODS = REGISTRY.entries()
 

@@ -15,6 +15,7 @@ from pages import CODE, PAGES, SHOWN, blocks_of, name_of, run_page, unlike
 # What cannot run here, each with the reason that the page itself gives. Nothing else is left out.
 NOT_RUN = {
     ("docs/howto/deploy.md", "needs systemd, and root"),
+    ("docs/scale.md", "needs a queue of jobs"),
     ("docs/neural.md", "needs the files of MNIST, and two minutes"),
     ("docs/start.md", "installs the package that the tests run in"),
 }

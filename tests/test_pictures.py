@@ -116,7 +116,7 @@ def test_a_private_run_protects_an_image_or_a_round(gossamer, data):
         (("run", "mnist", "--model", "cnn", "--epsilon", 8, "--where", "source"), "give --clip C"),
         (("compare", "mnist", "--l2", 0.1), "--l2 is not for comparing on images"),
         (("compare", "mnist", "--epsilon", 3), "are not for images"),
-        (("compare", "mushrooms", "--device", "cuda"), "--device cuda is for --model cnn or resnet18"),
+        (("compare", "mushrooms", "--bf16"), "--bf16 is for --model cnn or resnet18"),
         (("frontier", "mnist", "--full"), "of images --quick, --jobs"),
         (("compare", "mnist", "--quick", "--norm", "group"), "--norm group is for --model resnet18"),
         (("run", "mnist", "--per-round", 1), "BatchNorm, which needs two images"),

@@ -14,6 +14,7 @@ from pages import LIMIT, ROOT
 
 ROOMS = (
     "algorithms",
+    "cluster",
     "datasets",
     "estimator",
     "loggers",

@@ -24,11 +24,11 @@ def step_of(privacy=None, model=None) -> float:
 
 def test_rounds_before_the_first_release_are_no_rehearsal(monkeypatch):
     """A rehearsal that is shorter than the wait for the first release once found steps of 1e299."""
-    private = gs.Gaussian.for_budget(3.0, 1e-5, where="source", releases=gs.every(1, after=300))
+    private = gs.Gaussian.for_budget(1.0, 1e-5, where="source", releases=gs.every(1, after=300))
     whole = step_of(private)
     monkeypatch.setattr(automatic, "LONGEST", STEPS - 300)
     assert step_of(private) == whole
-    monkeypatch.setattr(automatic, "LONGEST", 60)
+    monkeypatch.setattr(automatic, "LONGEST", 30)
     assert whole < step_of(private) < 3 * whole, "a part of the noise alone, but of the right size"
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gossamer import GossamerError, datasets, streams
-from gossamer.records import features_of
+from gossamer.records import dense_table, features_of
+from gossamer.streams.stream import Draws, OnePass
 
 mushrooms_file = importlib.import_module("gossamer.datasets.mushrooms")  # the function has the same name
 
@@ -138,3 +139,35 @@ def test_seeds_do_not_collide_with_later_rounds_of_other_seeds():
     for seed in (-1, 2**64, 0.5):
         with pytest.raises(GossamerError, match="seed"):
             datasets.mushrooms(seed=seed)
+
+
+@pytest.mark.parametrize("kind", ["one pass", "draws", "draws of many"])
+def test_a_part_of_a_stream_brings_its_learners_what_the_whole_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "draws of many":
+        monkeypatch.setattr(Draws, "_NUMBERS", 100)  # so that all learners of a few rounds are drawn at once
+    rng = np.random.default_rng(0)
+    table = dense_table(rng.normal(size=(30, 2)), rng.normal(size=30))
+    pools = np.array_split(rng.permutation(30), 5)
+    whole = OnePass(table, pools, [1, 2, 1, 3, 1]) if kind == "one pass" else Draws(table, pools, seed=4, per_round=3)
+    some = np.array([1, 3])
+    part = whole.part(some)
+    assert len(part.table) == sum(len(pools[i]) for i in some)  # nobody else's records
+    assert part.learners == 2
+    for t in [0, 1, 5, 300, 2]:
+        batch, alone = whole.arrivals(t), part.arrivals(t)
+        np.testing.assert_array_equal(alone.counts, batch.counts[some])
+        mine = np.isin(np.repeat(np.arange(5), batch.counts), some)
+        np.testing.assert_array_equal(alone.rows, batch.rows[mine])
+        np.testing.assert_array_equal(alone.labels, batch.labels[mine])
+    np.testing.assert_array_equal(part.room(4), whole.room(4)[some])
+
+
+def test_draws_are_places_drawn_pool_by_pool() -> None:
+    """A block of 256 rounds after the other, each learner's from one generator, as the first release drew them."""
+    pools = [np.array([7, 3]), np.array([0]), np.arange(300) + 10]
+    table = dense_table(np.arange(400.0)[:, None], np.zeros(400))
+    stream = Draws(table, pools, seed=5, per_round=2)
+    for t in (0, 255, 256, 300):
+        rng = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(t // 256,)))
+        expected = np.hstack([pool[rng.integers(0, len(pool), size=(256, 2))] for pool in pools])[t % 256]
+        np.testing.assert_array_equal(stream.arrivals(t).rows[:, 0], expected)

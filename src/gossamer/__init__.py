@@ -14,7 +14,7 @@ from gossamer.version import __version__
 
 TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
-    from gossamer import datasets, loggers, privacy, streams, theory
+    from gossamer import cluster, datasets, loggers, privacy, streams, theory
     from gossamer.algorithms import (
         Algorithm,
         diadsp,
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from gossamer.estimator import PrivateDecentralizedRegressor as PrivateDecentralizedRegressor
     from gossamer.models import LogisticRegression, RidgeRegression, SoftmaxRegression
     from gossamer.models.bounds import clip_l1, clip_l2
+    from gossamer.models.tensors import tensors
     from gossamer.models.torch import NeuralNetwork as NeuralNetwork
-    from gossamer.networks import Network
+    from gossamer.networks import Network, NetworkSchedule
     from gossamer.predictions import load_model
     from gossamer.privacy import Gaussian, Laplace, Secrets, every, thinning
     from gossamer.run_record import Record
@@ -55,6 +56,7 @@ else:
         {
             "gossamer.algorithms": ["Algorithm", "algorithms"],
             "gossamer.checks.audit": ["audit"],
+            "gossamer.cluster": ["cluster"],
             "gossamer.checks.conformance": ["check_algorithm"],
             "gossamer.datasets": ["datasets"],
             "gossamer.estimator": [
@@ -67,7 +69,8 @@ else:
             "gossamer.loggers": ["loggers"],
             "gossamer.models": ["LogisticRegression", "RidgeRegression", "SoftmaxRegression", "models"],
             "gossamer.models.bounds": ["clip_l1", "clip_l2"],
-            "gossamer.networks": ["Network", "networks"],
+            "gossamer.models.tensors": ["tensors"],
+            "gossamer.networks": ["Network", "NetworkSchedule", "networks"],
             "gossamer.predictions": ["load_model", "predictions"],
             "gossamer.privacy": ["Gaussian", "Laplace", "Secrets", "every", "privacy", "thinning"],
             "gossamer.schedules": ["decay", "geometric", "schedules"],
@@ -88,10 +91,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Algorithm", "BadValue", "BudgetSpent", "Diverged", "Dynamics", "Gaussian", "GossamerError", "Laplace",
-    "LogisticRegression", "Network", "NotProvable", "Out", "Record", "RidgeRegression", "Rows", "Secrets",
-    "SoftmaxRegression",
-    "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "datasets", "decay", "diadsp", "dsgd", "every",
-    "geometric", "ldol", "ldp_gradient_tracking", "load_model", "loggers", "privacy", "push_pull", "robust_push_pull",
-    "simulate", "stochastic_subgradient", "streams", "subgradient_rescaling", "tailored_gradient_tracking", "theory",
-    "thinning", "wang_basar",
+    "LogisticRegression", "Network", "NetworkSchedule", "NotProvable", "Out", "Record", "RidgeRegression", "Rows",
+    "Secrets", "SoftmaxRegression",
+    "__version__", "audit", "check_algorithm", "clip_l1", "clip_l2", "cluster", "datasets", "decay", "diadsp", "dsgd",
+    "every", "geometric", "ldol", "ldp_gradient_tracking", "load_model", "loggers", "privacy", "push_pull",
+    "robust_push_pull", "simulate", "stochastic_subgradient", "streams", "subgradient_rescaling",
+    "tailored_gradient_tracking", "tensors", "theory", "thinning", "wang_basar",
 ]  # fmt: skip

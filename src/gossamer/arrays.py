@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -32,6 +33,9 @@ class Kind(Protocol):
 
     def make(self, numbers: Any) -> Any:
         """Numbers as an array of this kind."""
+
+    def make_matrix(self, matrix: Any) -> Any:
+        """A matrix, sparse as SciPy's CSR or dense, so that `matrix @ array` multiplies arrays of this kind."""
 
     def make_indices(self, numbers: Any) -> Any:
         """Whole numbers that pick entries out of arrays of this kind."""
@@ -66,8 +70,14 @@ class Numpy:
 
     tensors, place, wide = False, "cpu", True
 
+    def __reduce__(self) -> str:
+        return "NUMPY"  # there is one
+
     def make(self, numbers: Any) -> Any:
         return np.asarray(numbers)
+
+    def make_matrix(self, matrix: Any) -> Any:
+        return matrix
 
     def make_indices(self, numbers: Any) -> Any:
         return np.asarray(numbers)
@@ -82,6 +92,8 @@ class Numpy:
         return value
 
     def pick(self, rows: Any, columns: Any) -> Any:
+        if len(columns) == rows.shape[1]:  # of all learners, in their order
+            return rows.diagonal()[:, None]
         return rows[np.arange(len(columns)), columns][:, None]
 
     def cut_off(self, value: Any, largest: Any) -> Any:
@@ -116,8 +128,20 @@ class Tensors(NamedTuple):
         return bool(self.dtype == _torch().float64)
 
     def make(self, numbers: Any) -> Any:
-        made = _torch().as_tensor(np.array(numbers), dtype=self.dtype)
-        return made.to(self.device, non_blocking=True)  # without waiting for the device
+        torch = _torch()  # what lies on a device already must not come back to be converted
+        made = numbers if isinstance(numbers, torch.Tensor) else torch.as_tensor(np.array(numbers))
+        return made.to(self.device, self.dtype, non_blocking=True)  # without waiting for the device
+
+    def make_matrix(self, matrix: Any) -> Any:
+        if isinstance(matrix, np.ndarray):
+            return self.make(matrix)
+        torch = _torch()  # indices of 32 bits are half of what 64 would move, and a network has fewer than 2^31 links
+        starts, columns = (torch.from_numpy(np.array(part, dtype=np.int32)) for part in (matrix.indptr, matrix.indices))
+        weights = torch.as_tensor(np.array(matrix.data), dtype=self.dtype)
+        with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants(False):  # SciPy has checked them
+            warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta; that invariants are not checked
+            made = torch.sparse_csr_tensor(starts, columns, weights, matrix.shape)
+        return made.to(self.device)
 
     def make_indices(self, numbers: Any) -> Any:
         return _torch().as_tensor(numbers, device=self.device)
@@ -142,7 +166,7 @@ class Tensors(NamedTuple):
         return value.nan_to_num(0.0).clip(-limit, limit)
 
     def add_scaled(self, value: Any, factor: Any, other: Any) -> Any:
-        return value.add(other, alpha=factor)
+        return value.add(other, alpha=factor) if np.ndim(factor) == 0 else value + self.make(factor) * other
 
     def zeros(self, like: Any) -> Any:
         return _torch().zeros_like(like)

@@ -9,7 +9,7 @@ from pathlib import Path
 from gossamer.errors import GossamerError
 
 
-def replace_file(path: Path, content: bytes, *, remedy: str = "choose another place") -> None:
+def replace_file(path: Path, content: bytes | memoryview, *, remedy: str = "choose another place") -> None:
     """Write a file whole or not at all."""
     try:
         path = path.resolve()  # a link stays a link

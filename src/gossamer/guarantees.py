@@ -33,20 +33,22 @@ def guarantees_of(
     *,
     look: bool = False,
     broken: Matrices | None = None,
+    changes: bool = False,
 ) -> Report:
     """The paper's assumptions for a run, from what is declared; with `look` from its records as well.
 
     `privacy` is what simulate() is given; None: the algorithm's own noise, if any. `broken` are matrices R and C that
-    were refused, to be judged in place of the network's.
+    were refused, to be judged in place of the network's. `changes`: other rounds have other networks.
     """
     v = _step_exponent(algorithm, network)
+    other = "" if algorithm.name == ALGORITHM_1 and not changes else algorithm.name
     where: Where = "source" if getattr(privacy, "where", "messages") == "source" else "messages"
     return assumptions(
         network if broken is None else broken, model, stream, step=None if v is None else decay(1.0, v),
         noise=None if where == "source" else _noise(algorithm, privacy, v), gradient=gradient, where=where,
         laplace=getattr(privacy, "law", LAPLACE) == LAPLACE, steps=steps,
         look=look and not isinstance(privacy, Mechanism),
-        other="" if algorithm.name == ALGORITHM_1 else algorithm.name,
+        other=f"{other} on a network that changes" if changes else other,
     )  # fmt: skip
 
 

@@ -22,10 +22,12 @@ A run that learns stays far below FARTHEST, and there `near` changes no bit.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.algorithms.base import Algorithm, State
 from gossamer.arrays import NUMPY, kind_of
@@ -62,9 +64,17 @@ class Rounds(Generic[State]):
         weights: Array | None = None,
     ) -> None:
         self._algorithm, self._rows, self._memory = algorithm, rows, memory
-        self._boundary, self._ridge, self._finite = boundary, ridge, finite
-        self._weights = None if weights is None else weights[:, None]
+        self._boundary, self._finite = boundary, finite
+        self._ridge = one_ridge(ridge)
+        self._weights = None if weights is None else kind_of(rows.R_ii).make(weights[:, None])
         self._parameters = noised_fields(algorithm, rows)
+        self._acts: NDArray[np.bool_] | None = None
+
+    def where(self, rows: Rows, acts: NDArray[np.bool_]) -> Rounds[State]:
+        """The same for a round with other rows, in which only some learners use a gradient."""
+        other = copy.copy(self)
+        other._rows, other._acts = rows, None if acts.all() else acts
+        return other
 
     def start(self, state: State) -> State:
         """The state of round 0, or of wherever a run goes on."""
@@ -82,9 +92,12 @@ class Rounds(Generic[State]):
     def _gradient(self, point: Array, t: int) -> Array:
         """What the step uses: nothing of who does not release, not even a ridge, whose share goes with the data's."""
         fresh, memory = self._boundary.fresh(t), self._memory
-        if not np.any(fresh) or (isinstance(memory, StandardMemory) and memory.idle(t)):
+        nobody = not (fresh if isinstance(fresh, bool) else fresh.any())
+        if nobody or (isinstance(memory, StandardMemory) and memory.idle(t)):
             nothing: Array = kind_of(point).zeros(point)
             return nothing
+        if self._acts is not None:  # who sleeps releases all the same, to nobody: so it is charged
+            fresh = fresh & self._acts
         gradient: Array
         if isinstance(memory, StandardMemory):
             noised = self._boundary.gradient(t, memory.seen(point, t))
@@ -94,12 +107,15 @@ class Rounds(Generic[State]):
             gradient = with_ridge(noised, self._ridge, point)
         if self._weights is not None:
             gradient = gradient * self._weights
-        if not np.all(fresh):
-            gradient[~np.asarray(fresh)] = 0.0
+        if not isinstance(fresh, bool) and not fresh.all():
+            gradient[~fresh] = 0.0
         return gradient
 
     def _released(self, channel: str, t: int, out: Out) -> Out:
-        return out._replace(value=self._boundary.release(channel, t, out.value)) if out.private else out
+        if not out.private:
+            return out
+        released = self._boundary.release(channel, t, out.value)
+        return out if released is out.value else Out(released, out.over, out.private)
 
     def receive(
         self, state: State, gradient: Array, got: Mapping[str, Array], private: Collection[str], t: int
@@ -109,20 +125,34 @@ class Rounds(Generic[State]):
         return self._held(self._algorithm.step(state, taken, gradient, self._rows, t), t + 1)
 
     def _held(self, state: State, t: int) -> State:
-        kept = {name: self._boundary.hold(t, getattr(state, name)) for name in self._parameters}
-        return state._replace(**({name: near(value) for name, value in kept.items()} if self._finite else kept))
+        changed = dict[str, Array]()
+        for name in self._parameters:
+            value = getattr(state, name)
+            kept = self._boundary.hold(t, value)
+            kept = near(kept) if self._finite else kept
+            if kept is not value:
+                changed[name] = kept
+        return state._replace(**changed) if changed else state
 
 
 def near(value: Any) -> Any:
     """No coordinate beyond FARTHEST; cutting off moves no two values apart."""
     kind = kind_of(value)
-    if kind is NUMPY and np.abs(value).max(initial=0.0) <= FARTHEST:  # which NaN is not
+    if kind is NUMPY and np.vdot(value, value) <= FARTHEST:  # then no coordinate is beyond its root; NaN is none
         return value
     return kind.cut_off(value, FARTHEST)
+
+
+def one_ridge(ridge: float | Array) -> float | Array:
+    """One number where all parameters have the same: that is quicker."""
+    every = np.unique(ridge)
+    return float(every[0]) if len(every) == 1 else ridge
 
 
 def with_ridge(gradient: Any, ridge: float | Array, point: Any) -> Any:
     """The gradient with the penalty's l2 θ; a tensor comes back in the precision that θ has."""
     kind = kind_of(point)
     gradient = kind.narrow(gradient)
-    return kind.add_scaled(gradient, ridge, point) if np.any(ridge) else gradient
+    if isinstance(ridge, float) and ridge == 0:
+        return gradient
+    return kind.add_scaled(gradient, ridge, point)

@@ -127,7 +127,7 @@ class Record:
         arrays = self._arrays() | {f"state.{k}": v for k, v in self.state.items()}
         for name, array in sorted(arrays.items()):
             digest.update(repr((name, array.dtype.descr, array.shape)).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
     def _arrays(self) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class Record:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         files: tuple[Path, ...] = base.with_name(base.name + ".npz"), base.with_name(base.name + ".json")
-        for file, content in zip(files, (buffer.getvalue(), text), strict=True):
-            replace_file(file, content)
+        replace_file(files[0], buffer.getbuffer())
+        replace_file(files[1], text)
         if large is not None:
             files = *files, large
         if before is not None and before != large:
@@ -379,11 +379,15 @@ def _is_modest(claim: object) -> bool:
 
 
 def mean_row(
-    t: int, learners: np.recarray[Any, Any], each: tuple[str, ...] = (), **whole: float
+    t: int,
+    learners: np.recarray[Any, Any],
+    each: tuple[str, ...] = (),
+    counted: NDArray[np.bool_] | None = None,
+    **whole: float,
 ) -> np.recarray[Any, Any]:
     """One row of a history: the learners' means, and numbers of the whole run by name.
 
-    What is named in `each` is kept learner by learner as well.
+    What is named in `each` is kept learner by learner as well. `counted` are the learners in the means; None: all.
     """
     names = learners.dtype.names or ()
     fields = [("t", "i8"), *((name, "f8") for name in (*names, *whole))]
@@ -393,7 +397,7 @@ def mean_row(
     for name in each:
         row[f"learners_{name}"] = learners[name]
     for name in names:
-        row[name] = learners[name].mean()
+        row[name] = learners[name].mean() if counted is None else learners[name][counted].mean()
     for name, value in whole.items():
         row[name] = value
     row.setflags(write=False)
@@ -419,7 +423,6 @@ def plain(value: Any) -> Any:
 
 def frozen_json(value: Any) -> Any:
     """What JSON would give back for `value`, made immutable."""
-    value = plain(value)
-    if isinstance(value, dict):
-        return MappingProxyType({k: frozen_json(v) for k, v in value.items()})
-    return tuple(map(frozen_json, value)) if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        return MappingProxyType({str(k): frozen_json(v) for k, v in value.items()})
+    return tuple(map(frozen_json, value)) if isinstance(value, list | tuple) else plain(value)

@@ -17,7 +17,7 @@ from gossamer.privacy.rounding import check_weights
 from gossamer.records import Table
 from gossamer.streams import Stream
 from gossamer.streams.stream import weights_of
-from gossamer.types import Array, Dynamics, Rounding
+from gossamer.types import Array, Dynamics, Integers, Rounding
 
 
 def setting_for(
@@ -44,8 +44,11 @@ def setting_for(
     def dynamics(k: int, rounds: int) -> Dynamics:
         if algorithm.dynamics is None:
             raise NotProvable(f"no sensitivity recursion is known for {algorithm.name}: use ", *AT_SOURCE, ".")
-        return algorithm.dynamics(rows[k], network.own_weights(rounds)[:, learners[k]])
+        if k not in moved or len(moved[k].b) < rounds:
+            moved[k] = algorithm.dynamics(rows[k], network.own_weights(rounds)[:, learners[k]])
+        return moved[k]._replace(A=moved[k].A[:rounds], b=moved[k].b[:rounds])
 
+    moved: dict[int, Dynamics] = {}  # of the most rounds that were asked for
     known: dict[int, Rounding] = {}
 
     def rounding(k: int, rounds: int) -> Rounding:
@@ -116,13 +119,13 @@ def setting_of(
     newest, room = stream.room(1), stream.room(steps)
     ends = stream.rounds is not None
     lasts = stream.rounds is not None and steps <= stream.rounds
-    every = gradient == "history" and math.isinf(window_of(model, gradient))
+    goes_on = ends and window_of(model, gradient) > 1  # over the records that are remembered, once no more come
     # A learner with a full round every time may go on having one; others have the records that they have.
     held = [math.inf if n >= steps * one else float(n) for n, one in zip(room, newest, strict=True)]
     return setting_for(
         range(network.m), algorithm, network, model, stream.table, gradient=gradient, steps=steps,
         size=model.theta_size(stream.table.columns), per_round=[int(n) for n in newest],
-        read_once=lasts or (ends and every), held=held, weights=_as_list(weights_of(stream)),
+        read_once=lasts or goes_on, held=held, weights=_as_list(weights_of(stream)),
     )  # fmt: skip
 
 
@@ -145,8 +148,13 @@ def refuse_more_rounds(argument: str, rounds: float, stream: Stream) -> None:
         )  # fmt: skip
 
 
+def expected_room(model: Model, gradient: Gradient, steps: int, stream: Stream) -> Integers:
+    """How many records each learner will have to remember at once."""
+    return stream.room(int(min(steps, window_of(model, gradient))))
+
+
 def window_of(model: Model, gradient: Gradient) -> float:
-    """How many rounds' records a gradient is the mean of; networks remember some, linear models all."""
+    """How many rounds' records a gradient is the mean of: one, the newest that a model remembers, or all."""
     if gradient == "latest":
         return 1.0
     return math.inf if model.remember is None else float(model.remember)

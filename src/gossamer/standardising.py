@@ -11,15 +11,24 @@ from gossamer.models.standard import Looks, StandardMemory, no_looks, usual_look
 from gossamer.networks import Network
 from gossamer.privacy import PrivateBoundary, Releases, SimulatedNoise
 from gossamer.setting import quiet_rounds
-from gossamer.types import Array
+from gossamer.types import Array, Integers
 
 DEVIATIONS = 2.0  # of the noise in a second moment: a variance below that is taken to be that
 
 
 def looks_of(
-    memory: StandardMemory, boundary: Any, privacy: Any, steps: int, network: Network, weights: Array | None = None
+    memory: StandardMemory,
+    boundary: Any,
+    privacy: Any,
+    steps: int,
+    network: Network,
+    weights: Array | None = None,
+    ids: Integers | None = None,
 ) -> Looks:
-    """As the releases say, where there are some, with the noise of the learners' own; otherwise by rule."""
+    """As the releases say, where there are some, with the noise of the learners' own; otherwise by rule.
+
+    `ids` are the learners whose memory it is; None: all of the run.
+    """
     learners = len(memory.filled)
     if not memory.about.numbers:
         return no_looks(learners)
@@ -29,7 +38,8 @@ def looks_of(
         return _looks(memory, terms.releases, math.sqrt(terms.law.variance) * scales, network, weights)
     if isinstance(privacy, SimulatedNoise) and privacy.releases is not None and privacy.releases.head:
         first = int(privacy.releases.first[0])
-        scales = np.broadcast_to(np.ravel(privacy.scale(first)), learners) * math.sqrt(privacy.law.variance)
+        scales = np.broadcast_to(np.ravel(privacy.scale(first)), network.m) * math.sqrt(privacy.law.variance)
+        scales = scales if ids is None else scales[ids]
         return _looks(memory, privacy.releases, scales, network, weights)
     return usual_looks(steps, quiet_rounds(network), learners)
 

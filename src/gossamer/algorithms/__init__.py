@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossamer.algorithms.base import Algorithm, AlgorithmState, Emit, Init, Step
+from gossamer.algorithms.base import Algorithm, AlgorithmState, Emit, Init, OverTime, Step
 from gossamer.algorithms.registry import METHODS, Method, find_method, method
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from gossamer.algorithms.tailored_gradient_tracking import tailored_gradient_tracking as tailored_gradient_tracking
     from gossamer.algorithms.wang_basar import wang_basar as wang_basar
 
-__all__ = ["METHODS", "Algorithm", "AlgorithmState", "Emit", "Init", "Method", "Step", "find_method", "method"]
+__all__ = [
+    "METHODS", "Algorithm", "AlgorithmState", "Emit", "Init", "Method", "OverTime", "Step", "find_method", "method",
+]  # fmt: skip
 
 
 # Every file of this package is imported, and what it declares becomes a name here: a function, above its module.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.schedules import Schedule
@@ -72,6 +72,25 @@ def parameters_of(step: Schedule, noise: Schedule | None, **more: Any) -> dict[s
     return {"step": repr(step), **more, "noise": None if noise is None else repr(noise)}
 
 
+class OverTime(NamedTuple):
+    """What a method asks of a network that changes, and what is known of it there: see gossamer.simulate.changing.
+
+    known       what is proved on networks that change, and of whom, in a sentence
+    pushed      the channels of trackers, whose sums over learners must be kept, and the field of the state each feeds
+    lost        how such a channel may get over lost messages, the usual way first: see gossamer.simulate.lost
+    stirred     whether θ moves by what such a field changes, so that the field has to come to rest
+    hands_over  whether a learner that leaves hands such a field to its neighbours; otherwise it takes it along
+    fades       whether links fade with rounds: then weights are those of the mean network
+    """
+
+    known: str
+    pushed: Mapping[str, str] = {}
+    lost: tuple[Literal["sums", "ahead", "kept"], ...] = ()
+    stirred: bool = False
+    hands_over: bool = False
+    fades: bool = False
+
+
 AUTO = "auto"  # a step that is found by rule: see gossamer.automatic
 
 
@@ -96,6 +115,7 @@ class Algorithm(Generic[State]):
     parameters  what a run record says of it
     with_step   where the step is to be found by rule: the same method with steps that start at λ0
     falls       and the exponent with which they fall
+    over_time   what it asks of a network that changes; None: nothing is known, and such a run is refused
     """
 
     name: str
@@ -113,6 +133,7 @@ class Algorithm(Generic[State]):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     with_step: Callable[[float], Algorithm[Any]] | None = None
     falls: float = 0.0
+    over_time: OverTime | None = None
 
     def __post_init__(self) -> None:
         if self.conserves not in ("sum", "weighted", None):

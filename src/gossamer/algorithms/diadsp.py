@@ -32,12 +32,19 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
 ALSO = ((0.0, 0.0, 0.99), (0.0, 0.0, 0.9995))  # other q
+
+OVER_TIME = OverTime(
+    "Without noise it is gradient tracking with doubly stochastic weights, proved, for a small constant step and "
+    "strongly convex and smooth losses, where any B rounds together connect everybody (Nedić, Olshevsky & Shi, SIAM J. "
+    "Optim. 27(4), 2017). Not proved: with noise, and where links fail with a probability, so that no B is certain.",
+    pushed={"y": "w"}, lost=("kept",), hands_over=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -95,7 +102,7 @@ def diadsp(
 
     return Algorithm(
         "diadsp_own" if own else "diadsp", init, emit, advance, noise=noise, broken=broken, strict=strict,
-        mixes=(over,), dynamics=dynamics, conserves="sum", parameters=parameters_of(step, noise),
+        mixes=(over,), dynamics=dynamics, conserves="sum", over_time=OVER_TIME, parameters=parameters_of(step, noise),
     )  # fmt: skip
 
 

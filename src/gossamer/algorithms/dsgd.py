@@ -16,13 +16,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.errors import BadValue
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
 MISUSE = "dsgd over R is a misuse, kept for comparison: it minimises Σ u_i f_i, learner i weighed by its Perron weight."
+
+OVER_TIME = OverTime(
+    "Proved, without noise, where weights are symmetric in every round and any B rounds together connect everybody "
+    "(Nedić & Ozdaglar, IEEE TAC 54(1), 2009). Links that fail one way break the symmetry: then every gradient counts "
+    "alike in the mean over what chance may do, and nothing more is known."
+)
 
 
 class State(NamedTuple):
@@ -64,7 +70,8 @@ def dsgd(
     return Algorithm(
         "dsgd" if over == "W" else "dsgd on I+R (misuse)", init, emit, advance, noise=noise, broken=broken,
         strict=strict, mixes=(over,), dynamics=dynamics, weights=(lambda u: u) if over == "R" else None,
-        conserves="weighted" if over == "R" else "sum", parameters=parameters_of(step, noise, over=over),
+        conserves="weighted" if over == "R" else "sum", over_time=OVER_TIME,
+        parameters=parameters_of(step, noise, over=over),
     )  # fmt: skip
 
 

@@ -19,12 +19,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import fading_links_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
 WEAKEN = Decay(1.0, 0.7)  # the paper's
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of LDOL. Where weights are symmetric in every round, every gradient "
+    "counts alike; links that fail one way leave that true in the mean over what chance may do.",
+    fades=True,
+)
 
 
 class State(NamedTuple):
@@ -57,5 +63,5 @@ def ldol(
 
     return Algorithm(
         "ldol", init, emit, advance, noise=noise, broken=broken, strict=strict, mixes=("W",), dynamics=dynamics,
-        conserves="sum", parameters=parameters_of(step, noise, weaken=repr(weaken), box=box),
+        conserves="sum", over_time=OVER_TIME, parameters=parameters_of(step, noise, weaken=repr(weaken), box=box),
     )  # fmt: skip

@@ -20,10 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of Algorithm 1. With failures alone, read ahead, its tracker comes to "
+    "rest, and every learner counts alike in the mean.",
+    pushed={"s": "s"}, lost=("ahead",), stirred=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -73,7 +79,8 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
 
     return Algorithm(
         "ldp_gradient_tracking", init, emit, advance, noise=noise, strict=strict, dynamics=dynamics, conserves="sum",
-        broken=lambda given: broken_assumption_4(step, given), parameters=parameters_of(step, noise),
+        broken=lambda given: broken_assumption_4(step, given), over_time=OVER_TIME,
+        parameters=parameters_of(step, noise),
     )  # fmt: skip
 
 

@@ -26,10 +26,19 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
+
+OVER_TIME = OverTime(
+    "Proved, for a small constant step, strongly convex and smooth losses and no noise, where any B rounds together "
+    "connect everybody to everybody (Saadatniaki, Xin & Khan, IEEE TAC 65(11), 2020; Nedić, Nguyen & Nguyen, Optim. "
+    "Methods Softw., 2023), and in a closely related form with lost messages as running sums (Tian, Sun & Scutari, "
+    "IEEE TAC 65(12), 2020). Not proved: with falling steps, with noise, and where links fail with a probability, so "
+    "that no B is certain.",
+    pushed={"y": "w"}, lost=("sums", "ahead", "kept"), hands_over=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -74,5 +83,5 @@ def push_pull(step: Schedule, noise: Schedule | None = None, *, strict: bool = T
 
     return Algorithm(
         "push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        conserves="sum" if power_of(step) == 0 else None, parameters=parameters_of(step, noise),
+        conserves="sum" if power_of(step) == 0 else None, over_time=OVER_TIME, parameters=parameters_of(step, noise),
     )  # fmt: skip

@@ -18,10 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of robust Push–Pull. With failures alone, read ahead, its tracker comes "
+    "to rest.",
+    pushed={"s": "s"}, lost=("ahead",), stirred=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -64,5 +70,5 @@ def robust_push_pull(step: Schedule, noise: Schedule | None = None, *, strict: b
 
     return Algorithm(
         "robust_push_pull", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        conserves="sum", parameters=parameters_of(step, noise),
+        conserves="sum", over_time=OVER_TIME, parameters=parameters_of(step, noise),
     )  # fmt: skip

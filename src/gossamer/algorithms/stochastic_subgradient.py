@@ -29,12 +29,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
 ALSO = ((0.75, 0.75), (1.0, 1.0))  # the paper's noise falls as its step does
+
+OVER_TIME = OverTime(
+    "Its paper is about directed networks that change, with weights that are doubly stochastic in every round. "
+    "Learners that sleep and links that fail break that: then every gradient counts alike in the mean over what chance "
+    "may do, and nothing more is known."
+)
 
 
 class State(NamedTuple):
@@ -82,7 +88,7 @@ def stochastic_subgradient(
     return Algorithm(
         f"stochastic_subgradient{'_own' * own}", init, emit, advance, point=lambda x: x.b, noise=noise, broken=broken,
         strict=strict, mixes=(over,), dynamics=dynamics, conserves="sum",
-        parameters=parameters_of(step, noise, box=box),
+        over_time=OVER_TIME, parameters=parameters_of(step, noise, box=box),
     )  # fmt: skip
 
 

@@ -24,12 +24,17 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import SUMMABLE, noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import method
 from gossamer.schedules import Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Matrix, Out, Rows
 
 ALSO = ((0.75, 0.55), (0.75, 0.7))
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of rescaling by z. Given the weights of the rounds to come in its "
+    "place, every gradient counts alike, or in the mean where chance decides."
+)
 
 
 class State(NamedTuple):
@@ -75,7 +80,7 @@ def subgradient_rescaling(
     return Algorithm(
         f"subgradient_rescaling{'_own' * own}", init, emit, advance, noise=noise, broken=broken, strict=strict,
         mixes=("R", over) if own else ("R",), dynamics=dynamics, conserves="sum",
-        parameters=parameters_of(step, noise, box=box),
+        over_time=OVER_TIME, parameters=parameters_of(step, noise, box=box),
     )  # fmt: skip
 
 

@@ -22,13 +22,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import noise_above, step_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
 WEAKEN_PUSH = Decay(1.0, 0.95)  # the paper's
 WEAKEN_PULL = Decay(1.0, 0.75)  # the paper's
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of it: its links fade, so that it follows the mean network.",
+    pushed={"s": "s"}, lost=("kept",), fades=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -85,5 +90,6 @@ def tailored_gradient_tracking(
 
     return Algorithm(
         "tailored_gradient_tracking", init, emit, advance, noise=noise, broken=broken, strict=strict,
-        dynamics=dynamics, parameters=parameters_of(step, noise, weaken=repr((weaken_push, weaken_pull))),
+        dynamics=dynamics, over_time=OVER_TIME,
+        parameters=parameters_of(step, noise, weaken=repr((weaken_push, weaken_pull))),
     )  # fmt: skip

@@ -20,12 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.algorithms.assumptions import fading_links_within
-from gossamer.algorithms.base import Algorithm, parameters_of
+from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
 from gossamer.schedules import Decay, Schedule, over_rounds
 from gossamer.types import Array, Dynamics, Out, Rows
 
 WEAKEN = Decay(1.0, 0.6)
+
+OVER_TIME = OverTime(
+    "On networks that change nothing is proved of it: its links fade, so that it follows the mean network.",
+    pushed={"s": "s"}, lost=("kept",), fades=True,
+)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -77,5 +82,5 @@ def wang_basar(
 
     return Algorithm(
         "wang_basar", init, emit, advance, noise=noise, broken=broken, strict=strict, dynamics=dynamics,
-        conserves="sum", parameters=parameters_of(step, noise, weaken=repr(weaken)),
+        conserves="sum", over_time=OVER_TIME, parameters=parameters_of(step, noise, weaken=repr(weaken)),
     )  # fmt: skip

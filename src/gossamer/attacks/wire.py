@@ -27,7 +27,7 @@ from gossamer.privacy.unproved import Unproved
 from gossamer.rounds import Rounds
 from gossamer.schedules import Decay
 from gossamer.setting import setting_of
-from gossamer.simulate.engine import Mixer
+from gossamer.simulate.mixer import Mixer
 from gossamer.streams import Stream
 from gossamer.types import Array, Matrix
 

@@ -69,7 +69,7 @@ def audit(
             bad = [finding for finding in checked if not finding.holds]
             failed += len(bad)
             verdict = "[green]holds[/]" if not bad else f"[red]{len(bad)} FAILED[/]: {escape(bad[0].check)}"
-            row = (_name(case.mechanism), case.gradient, _model_name(case), f"{step:g}", str(len(checked)))
+            row = (_name(case.mechanism), _gradient_name(case), _model_name(case), f"{step:g}", str(len(checked)))
             table.add_row(*row, f"{power(checked):.2f}", verdict)
             told.append(_told(step, case, checked))
             bar.advance(task)
@@ -87,7 +87,7 @@ def audit(
 
 def _told(step: float, case: Case, checked: list[Finding]) -> dict[str, Any]:
     """One row of the table as JSON values, with every check."""
-    about = {"noise": _name(case.mechanism), "gradient": case.gradient, "model": _model_name(case), "step": step}
+    about = {"noise": _name(case.mechanism), "gradient": _gradient_name(case), "model": _model_name(case), "step": step}
     return {**about, "power": power(checked), "checks": [finding._asdict() for finding in checked]}
 
 
@@ -108,6 +108,23 @@ def _cases(network: Network, rounds: int, per_round: int) -> Iterator[tuple[floa
     for model, mechanism in _standardised(rounds):
         yield STEPS[0], Case(algorithm, network, model, mechanism, "history", rounds, per_round)
     yield from ((STEPS[0], case) for case in _secret(network, rounds, per_round))
+    yield from ((STEPS[0], case) for case in _windowed(network, rounds, per_round))
+
+
+def _windowed(network: Network, rounds: int, per_round: int) -> list[Case]:
+    """Cases in which learners remember a few rounds only: at the source, in all rounds or in some, and on messages."""
+    algorithm, few = ldp_gradient_tracking(step=decay(STEPS[0], 0.8)), max(2, rounds // 4)
+    mechanisms: list[Mechanism] = [
+        Gaussian(decay(1.0, 0.0), "source", delta=1e-5, releases=every(1, after=few - 1)),
+        Laplace(decay(1.0, 0.3), "source", releases=every(2, after=1)),
+        Laplace(decay(1.0, 0.6)),
+    ]
+    cases = list[Case]()
+    for mechanism in mechanisms:
+        model: Any = _model(mechanism, clipped=mechanism.where == "source")
+        remembers = replace(model, remember=few)
+        cases.append(Case(algorithm, network, remembers, mechanism, "history", rounds, per_round))
+    return cases
 
 
 def _secret(network: Network, rounds: int, per_round: int) -> list[Case]:
@@ -141,7 +158,7 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console, 
         Case(algorithm, network, model, mechanism, "history", rounds, per_round)
         for model, mechanism in _standardised(rounds)[:2]
     ]
-    cases += _secret(network, rounds, per_round)[:1]
+    cases += _secret(network, rounds, per_round)[:1] + _windowed(network, rounds, per_round)[:1]
     with _bar() as bar:
         task = bar.add_task("planting defects", total=len(cases) * len(DEFECTS))
         for case in cases:
@@ -153,7 +170,9 @@ def _self_test(network: Network, rounds: int, per_round: int, console: Console, 
                 seen = ["[red]NOT FOUND[/]", "", ""]
                 if finding is not None:
                     seen = [escape(finding.check), f"{finding.measured:.4g}", f"{finding.allowed:.4g}"]
-                table.add_row(defect.name, f"{_name(case.mechanism)}, {case.gradient}, {_model_name(case)}", *seen)
+                table.add_row(
+                    defect.name, f"{_name(case.mechanism)}, {_gradient_name(case)}, {_model_name(case)}", *seen
+                )
     put_json(json, {"holds": not missed, "defects": told})
     console.print(table)
     console.print(f"{table.row_count - missed} of {table.row_count} planted defects were found.")
@@ -188,6 +207,10 @@ def _name(mechanism: Mechanism) -> str:
 
 def _shared_name(secrets: Secrets) -> str:
     return f"secrets {secrets.graph}, {secrets.colluders} colluding"
+
+
+def _gradient_name(case: Case) -> str:
+    return case.gradient if case.model.remember is None else f"{case.model.remember} rounds"
 
 
 def _model_name(case: Case) -> str:

@@ -46,7 +46,7 @@ HELPS = {
 
 @takes(
     "dataset", *CSV, *LINEAR, "epsilon", "noise", "horizon", "law", "delta", "where", *RELEASES, "rows", "gradient",
-    "step", "learners", "graph", helps=HELPS,
+    "remember", "step", "learners", "graph", helps=HELPS,
 )  # fmt: skip
 def budget(
     spec: Spec,
@@ -229,13 +229,16 @@ def _by_arrival(ledger: Accountant, steps: int) -> list[Sentence]:
     rounds = [int(k) for k in np.linspace(released[0], steps - 1, 4)] if len(released) else []
     spent = ledger.epsilon_by_arrival(rounds, steps, ledger.delta)
     each = ", ".join(f"round {k}: {epsilon:.3g}" for k, epsilon in zip(rounds, spent, strict=True))
+    cost = "Late records cost less."
+    if terms.window < math.inf:
+        cost = f"A record is in the releases of {terms.window:g} rounds."
     return [
         Sentence(
             f"{len(released)} releases in {steps} rounds (",
             terms.releases.argument,
             "); in the others learners only mix.",
         ),
-        Sentence(f"Late records cost less. ε of a record by the round of its arrival, after {steps}: {each}."),
+        Sentence(f"{cost} ε of a record by the round of its arrival, after {steps}: {each}."),
     ]
 
 

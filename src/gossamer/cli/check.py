@@ -27,6 +27,7 @@ from gossamer.spec.build import (
     build_mechanism,
     build_model,
     build_network,
+    build_schedule,
     run_length,
 )
 from gossamer.spec.description import SETTINGS, Spec
@@ -80,7 +81,16 @@ def checked(spec: Spec) -> tuple[Report, Sentence | None]:
     steps = spec.length.steps or 1 if stream is None else run_length(spec, dataset, stream)[0]
     gradient: Any = spec.algorithm.gradient
     report = guarantees_of(
-        algorithm, network, stream, model, mechanism, gradient, steps, look=not spec.private, broken=broken
+        algorithm,
+        network,
+        stream,
+        model,
+        mechanism,
+        gradient,
+        steps,
+        look=not spec.private,
+        broken=broken,
+        changes=build_schedule(spec, network) is not None,
     )
     undeclared = stream.table.undeclared if spec.private and stream is not None else None
     return report, Sentence("`gossamer run` would refuse this: ", undeclared) if undeclared else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from gossamer.spec.build import Parts
 
 ERRORS = {"accuracy": "", "tracking_error": "‖θ−θ*‖", "optimality_gap": "F(θ)−F(θ*)"}  # the first: the model's score
 TESTED = {"accuracy": "test ", "train_accuracy": "training "}  # and the model's score
+MOST_ROWS, FIRST_ROWS = 200, 10  # learners up to which all are listed, and how many of more
 NEURAL = {"accuracy": "test accuracy", "train_accuracy": "training accuracy", "consensus_error": "‖θ−θ̄‖"}
 
 
@@ -37,7 +39,7 @@ def ran(parts: Parts) -> Ran:
     """What was run, as simulate() was given it."""
     gradient: Any = parts.spec.algorithm.gradient
     where = (parts.algorithm, parts.network, parts.stream, parts.model)
-    return Ran(*where, parts.mechanism, gradient, parts.spec.length.seed)
+    return Ran(*where, parts.mechanism, gradient, parts.spec.length.seed, parts.changes)
 
 
 def judged(parts: Parts, record: Record, without_noise: Record | None) -> Verdict | None:
@@ -74,11 +76,17 @@ def show(console: Console, ended: Ended) -> None:
     for title in [*columns.values(), *_privacy_titles(record, ended.delta)]:
         table.add_column(title, justify="right")
     names = record.config["stream"].get("names") or range(len(record.learners))
-    for name, row, cost in zip(names, record.learners, _privacy_cells(record), strict=True):
+    each = zip(names, record.learners, _privacy_cells(record), strict=True)
+    few = len(record.learners) if len(record.learners) <= MOST_ROWS else FIRST_ROWS
+    for name, row, cost in islice(each, few):
         table.add_row(escape(str(name)), *numbers(row, columns), *cost)
+    if few < len(record.learners):
+        table.add_row("…")
     table.add_section()
     table.add_row("mean", *numbers(record.history[-1], columns), "", style="bold")
     console.print(table)
+    if few < len(record.learners):
+        console.print(f"and {len(record.learners) - few:,} other learners, who are in the record", highlight=False)
     for line in _beside(ended):
         console.print(escape(line), highlight=False)
     confusion = _confusion(record)

@@ -14,21 +14,35 @@ from rich.table import Table
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.output import check_picture
 from gossamer.errors import GossamerError
-from gossamer.networks import Network, read_network
+from gossamer.networks import Network, NetworkSchedule, is_named, read_network
+from gossamer.networks.edge_lists import Graph
+from gossamer.networks.files import read_graph
+from gossamer.networks.windows import windows_of
 from gossamer.privacy import Secrets
 from gossamer.privacy.plan import MIXED
 from gossamer.report import draw_network, draw_secrets, save_picture
 from gossamer.setting import quiet_rounds
-from gossamer.spec.build import secrets_named
+from gossamer.spec import SETTINGS, Spec
+from gossamer.spec.build import build_schedule, secrets_named
+
+MOST_LINK_ROUNDS = 10**7  # links times rounds that are looked at, of a network that changes
 
 
 def graph(
     source: str = typer.Argument(
         metavar="FILE|NAME",
-        help="A file of 'sender receiver [weight]' lines, learners counted from 0, or a .json file with edges or with "
-        "R and C; or one of: paper, ring, exponential, complete, random.",
+        help="A file of 'sender receiver [weight]' lines, whose ids are learners in ascending order, or a .json file "
+        "with edges or with R and C; or one of: paper, ring, exponential, complete, random.",
     ),
     learners: int | None = typer.Option(None, min=2, help="How many learners a named family has [default: 10]."),
+    largest_component: bool = typer.Option(
+        False, "--largest-component", help="Of an edge list, keep the most learners that all reach one another."
+    ),
+    failures: float | None = typer.Option(None, min=0, max=1, help=SETTINGS["failures"].help),
+    sleep: float | None = typer.Option(None, min=0, max=1, help=SETTINGS["sleep"].help),
+    schedule: Path | None = typer.Option(None, help=SETTINGS["schedule"].help),
+    seed: int = typer.Option(0, min=0, help="Draws which links fail, and who sleeps."),
+    rounds: int = typer.Option(1000, min=1, help="So many rounds of a network that changes are looked at."),
     secrets: str | None = typer.Option(
         None, help="Pair secrets between its learners instead: complete, 4-regular, or a network's file or name."
     ),
@@ -43,39 +57,93 @@ def graph(
     \b
     gossamer graph paper --plot paper.png
     gossamer graph my-links.txt
+    gossamer graph wiki-Vote.txt --largest-component                              an edge list as it was published
+    gossamer graph paper --failures 0.1 --sleep 0.05                              how soon its links connect everybody
     gossamer graph paper --secrets 4-regular --colluders 2 --plot secrets.png     what noise that cancels is worth
     """
     if plot is not None:
         check_picture(plot)
     json_file(json)
-    network = read_network(source, learners)
-    console = console_beside(json)
+    if largest_component and is_named(source):
+        raise GossamerError("--largest-component is for a network's file: leave it out.")
+    read = Graph.of(read_network(source, learners)) if is_named(source) else read_graph(Path(source), largest_component)
+    network, console = read.network, console_beside(json)
+    if learners not in (None, network.m):
+        raise GossamerError(f"--learners {learners}: {source} has {network.m} learners.")
     if secrets is not None:
         named = secrets_named(secrets, network.m, 1 if colluders is None else colluders)
         put_json(json, _show_secrets(console, network, named, plot))
         return
     if colluders is not None:
         raise GossamerError("--colluders goes with --secrets: give both.")
-    put_json(json, _told(source, network))
-    console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {len(network.edges())} links. Assumption 1 holds.")
-    console.print(
-        f"Spectral gap {network.spectral_gap:.4f}: disagreement shrinks by about {network.spectral_gap:.1%} a round."
-    )
-    if network.m <= 40:
-        table = Table("learner", "hears from", "Perron weight u", box=None, header_style="bold", pad_edge=False)
-        for i in range(network.m):
-            hears = ", ".join(str(j) for j, receiver, _ in network.edges() if receiver == i)
-            table.add_row(str(i), hears, f"{network.perron[i]:.3f}")
-        console.print(table)
+    asked = Spec.of(failures=failures, sleep=sleep, schedule=None if schedule is None else str(schedule), seed=seed)
+    changes = build_schedule(asked, network)
+    _show(console, source, read)
+    told = {} if changes is None else _show_windows(console, changes, rounds)
+    if json is not None:
+        put_json(json, _told(source, read) | told)
     if plot is not None:
-        about = f"{network.m} learners, {len(network.edges())} links, spectral gap {network.spectral_gap:.3f}"
+        about = f"{network.m} learners, {network.links} links"
+        about += "" if _gap(network) is None else f", spectral gap {network.spectral_gap:.3f}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
 
 
-def _told(source: str, network: Network) -> dict[str, Any]:
+def _show(console: Console, source: str, read: Graph) -> None:
+    """What Assumption 1 says of it, how well it mixes, and what was left out."""
+    network, gap = read.network, _gap(read.network)
+    console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {network.links} links. Assumption 1 holds.")
+    left = read.given - network.m
+    outside = "outside of the largest component"
+    counted = [(left, "learner", outside), (read.again, "link", "given again"), (read.own, "link", "to oneself")]
+    out = [f"{count} {noun}{'s' * (count > 1)} {what}" for count, noun, what in counted if count]
+    if out:
+        console.print(f"Left out: {', '.join(out)}.", highlight=False, soft_wrap=True)
+    if gap is None:
+        console.print("Its spectral gap could not be found: it mixes too slowly.")
+    else:
+        console.print(f"Spectral gap {gap:.4f}: disagreement shrinks by about {gap:.1%} a round.")
+    if network.m <= 40:
+        table = Table("learner", "hears from", "Perron weight u", box=None, header_style="bold", pad_edge=False)
+        for i in range(network.m):
+            hears = ", ".join(_name(read, j) for j, receiver, _ in network.edges() if receiver == i)
+            table.add_row(_name(read, i), escape(hears), f"{network.perron[i]:.3f}")
+        console.print(table)
+
+
+def _name(read: Graph, learner: int) -> str:
+    """A learner, with the id that it has in the file where that is another."""
+    known = str(read.ids[learner])
+    return known if known == str(learner) else f"{learner} ({known})"
+
+
+def _gap(network: Network) -> float | None:
+    try:
+        return network.spectral_gap
+    except GossamerError:
+        return None
+
+
+def _show_windows(console: Console, changes: NetworkSchedule, rounds: int) -> dict[str, Any]:
+    """How long it takes until links that come and go have connected everybody."""
+    looked = max(1, min(rounds, MOST_LINK_ROUNDS // changes.fixed.links))
+    seen = windows_of(changes, looked)
+    console.print(f"It changes: {seen.up:.1%} of R's links are up in a round, in the mean of {seen.rounds} rounds.")
+    if seen.least is None:
+        console.print(f"Rounds 0 to {seen.rounds - 1} together do not connect everybody: give more --rounds, or links.")
+    else:
+        chance = "; as drawn with this seed, so that no B is certain" if changes.redraws else ""
+        console.print(
+            f"Worst window: any {seen.least} rounds in a row connect everybody (B = {seen.least}){chance}.",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    return {"changes": changes.description, "rounds": seen.rounds, "worst_window": seen.least, "up": seen.up}
+
+
+def _told(source: str, read: Graph) -> dict[str, Any]:
+    network = read.network
     links = [{"sender": sender, "receiver": receiver, "weight": weight} for sender, receiver, weight in network.edges()]
-    about = {"graph": source, "learners": network.m, "spectral_gap": network.spectral_gap}
+    about = {"graph": source, "learners": network.m, "spectral_gap": _gap(network), "ids": read.ids.tolist()}
     return {**about, "perron": network.perron.tolist(), "links": links}
 
 

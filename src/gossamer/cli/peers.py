@@ -29,7 +29,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
 @peers.command("init")
 @takes(
     "csv", "target", "categories", "classes", "range", "outside", "missing", "separator", "encoding", "per_round",
-    "algorithm", "step", "strict", "gradient", "l2",
+    "algorithm", "step", "strict", "gradient", "remember", "l2",
     "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "secrets", "colluders", "share", "noise",
     "steps", "learners", "graph",
     defaults={
@@ -45,6 +45,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
         "noise": "Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests.",
         "step": "Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what all parties know.",
         "gradient": "Over all records so far, or the newest only [default: history].",
+        "remember": "Over how many rounds' records that is: memory and work a round grow no further [default: all].",
         "law": "Laplace noise (pure ε) or Gaussian (ε at --delta).",
         "learners": "How many parties.",
         "where": "Noise on messages, or on the gradient over a party's records.",

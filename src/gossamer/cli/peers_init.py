@@ -44,7 +44,7 @@ from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
 from gossamer.spec.description import DELTA, OWN_STEP, OWN_STEPS
-from gossamer.spec.rules import Learnt, check_secrets, clip_of, ridge_of
+from gossamer.spec.rules import Learnt, check_secrets, clip_of, read_within, ridge_of
 from gossamer.streams.files import Reading, read_file
 
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
@@ -76,9 +76,8 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     records, dealt = _records(spec, learners)
     own = spec.data.target is not None and spec.algorithm.gradient != "latest" and spec.privacy.where != "messages"
     goes_on = own and bool(dealt.rows) and spec.data.per_round is None
-    if goes_on:  # as `gossamer run` does: all is read in the first half, and gone on over in the second
-        half = (spec.length.steps or OWN_STEPS) // 2 or 1
-        per_round = max(-(-len(rows) // half) for rows in dealt.rows)
+    if goes_on:  # at the pace of `gossamer run`
+        per_round = max(-(-len(rows) // read_within(spec)) for rows in dealt.rows)
     shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
     if dealt.rows and not shortest and not goes_on:
         raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
@@ -100,7 +99,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
     standardise = own if spec.model.standardise is None else spec.model.standardise
     spec = spec.but(standardise=standardise)
-    model = ModelPlan(l2=_ridge(spec, dealt, own), clip=_clip(spec, records), standardise=standardise)
+    model = ModelPlan(
+        l2=_ridge(spec, dealt, own), clip=_clip(spec, records), standardise=standardise, remember=spec.model.remember
+    )
     party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
     data = DataPlan(path="-", records=min(map(len, dealt.rows)) if goes_on else None)
     first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=data)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from json import loads as read_json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import typer
@@ -38,6 +38,7 @@ from gossamer.setting import setting_of
 from gossamer.simulate import simulate
 from gossamer.simulate.evidence import run_without_noise
 from gossamer.simulate.following import Follower
+from gossamer.simulate.holding import check_holds
 from gossamer.spec.build import Parts, build
 from gossamer.spec.description import SETTINGS, Spec
 from gossamer.spec.files import read_settings, write_settings, write_toml
@@ -72,6 +73,12 @@ def run(
         help="Log to tensorboard[:FOLDER], mlflow[:URI], trackio[:PROJECT] or wandb[:PROJECT] as well; may be given "
         "several times. Every run's folder has the same numbers in events.jsonl.",
     ),
+    engine: Literal["mpi"] | None = typer.Option(
+        None,
+        help="Share this run's learners out over the ranks of MPI (extra `mpi`); Ray and Dask are for many runs: "
+        "compare, frontier, tune [default: all in this process].",
+    ),
+    ranks: int | None = typer.Option(None, "--ranks", "-n", min=2, help="How many ranks to start with --engine mpi."),
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,
     live_stay: bool = live.STAY,
@@ -87,12 +94,26 @@ def run(
     gossamer run mushrooms --algorithm dsgd --dump-config > my.toml; gossamer run my.toml --seed 3
     gossamer run --resume gossamer-run                          go on after ctrl-C
     gossamer run mushrooms --steps 20000 --live                 watch it in a browser
+    gossamer run mushrooms --learners 1000 --engine mpi -n 4    one run, shared out over four processes
     """
     _check_utf8(spec.given().values())
     if dump_config:
         typer.echo(write_toml(spec), nl=False)
         return
     asked = live.wanted(live_page, live_at, live_stay)
+    if engine is not None:
+        if spec.network.changes:
+            raise GossamerError(
+                "a network that changes is played in one process: leave ", Argument("engine", "mpi"), " out."
+            )
+        _as_ranks(
+            spec, json, plot, out, log, ranks,
+            {"--resume": resume is not None, "--repeat": repeat > 1, "--also-without-noise": also_without_noise,
+             "--live": asked is not None},
+        )  # fmt: skip
+        return
+    if ranks is not None:
+        raise GossamerError(f"--ranks {ranks} is for ", Argument("engine", "mpi"), ": give that, too, or leave it out.")
     if repeat > 1:
         if resume is not None or plot is not None or asked is not None:
             option = "--resume" if resume is not None else "--plot" if plot is not None else "--live"
@@ -125,6 +146,40 @@ def run(
         use = f"gossamer predict {folder} NEW.csv --out predictions.csv"
         console.print(f"Use the model: {escape(use)}", highlight=False, soft_wrap=True)
     _say_stopped(console, ended.record, folder)
+
+
+def _as_ranks(
+    spec: Spec,
+    json: str | None,
+    plot: Path | None,
+    out: Path | None,
+    log: Sequence[str],
+    ranks: int | None,
+    alone: dict[str, bool],
+) -> None:
+    """The run on many ranks, of which the first writes and shows what came out."""
+    from gossamer.cli import ranks as many  # only now: most runs need none of it
+    from gossamer.cluster.world import is_rank
+
+    if not is_rank():
+        many.check_alone(alone)
+        _check_new(out)
+        _check_places(spec, json, plot, out)
+        many.start(ranks)
+    with many.together():
+        many.check_alone(alone)
+        many.join(ranks)
+        if not many.is_first():
+            many.follow(build(spec))
+            return
+        _check_new(out)
+        _check_places(spec, json, plot, out)
+        made = None if out or json or plot else fresh_folder("gossamer-run")
+        with _removed_if_empty(made):
+            ended, written, _ = _once(spec, out or made, False, log, plot, play=many.lead)
+        put_json(json, told(ended))
+        show(console_beside(json), ended)
+        _say_files(Console(stderr=json == STDOUT), [*written, *_named(json)])
 
 
 def _starting(spec: Spec) -> View:
@@ -161,9 +216,12 @@ def _once(
     resume: Path | None = None,
     before: Record | None = None,
     follow: Follower | None = None,
+    play: Callable[[Parts, Sequence[Logger]], Record] | None = None,
 ) -> tuple[Ended, list[Path], Path | None]:
     """One run, from its description to its verdict; the files that were written, and the folder it was kept in."""
     parts = build(spec)
+    if parts.changes is not None:  # steps that are run as published are still no reason to run what cannot be right
+        check_holds(parts.algorithm, parts.changes, parts.mechanism, parts.model, spec.algorithm.strict)
     if also and parts.mechanism is None and parts.algorithm.noise is None:
         raise GossamerError("--also-without-noise: this run has no noise: leave it out.")
     if resume is None and folder is not None:
@@ -173,7 +231,7 @@ def _once(
         if before is not None and before.epsilon is not None and resume is not None:
             _use(resume, before)
         keep = None if folder is None else partial(_checkpoint, spec=spec, folder=folder)
-        record = _run(parts, before, keep, loggers, follow)
+        record = _run(parts, before, keep, loggers, follow) if play is None else play(parts, loggers)
     except NotResumedError:
         if resume is not None and (resume / USED).exists() and not (resume / "record.npz").exists():
             (resume / USED).replace(resume / "record.npz")  # nothing was sent
@@ -252,9 +310,9 @@ def _say_stopped(console: Console, record: Record, folder: Path | None) -> None:
 def _check_places(spec: Spec, json: str | None, plot: Path | None, out: Path | None) -> None:
     """Refuse places that cannot be written, or that are read from, before any work."""
     _check_utf8([out, plot, json])
-    read = (spec.data.csv, spec.data.test, spec.network.graph)
-    csv, test, graph = (Path(name) if name else None for name in read)
-    check_apart(csv=csv, test=test, graph=graph, out=out, json=json_file(json), plot=plot)
+    read = (spec.data.csv, spec.data.test, spec.network.graph, spec.network.schedule)
+    csv, test, graph, schedule = (Path(name) if name else None for name in read)
+    check_apart(csv=csv, test=test, graph=graph, schedule=schedule, out=out, json=json_file(json), plot=plot)
     if out is not None:
         check_place(out / "record.npz")
     if plot is not None:
@@ -282,17 +340,11 @@ def _run(
     # A private run is kept at its end alone: two runs from one checkpoint would release the same state twice.
     kept = None if parts.mechanism is not None else keep
     with failures_said(), watched(parts.model.score, kept, follow) as callback:
-        gradient: Any = parts.spec.algorithm.gradient
         return simulate(
             parts.algorithm,
-            parts.network,
+            parts.changes or parts.network,
             parts.stream,
-            model=parts.model,
-            privacy=parts.mechanism,
-            steps=parts.steps,
-            gradient=gradient,
-            seed=parts.spec.length.seed,
-            evaluate_every=parts.spec.length.evaluate_every,
+            **parts.arguments,
             callback=callback,
             resume=before,
             progressive=dataset_of(parts.spec) is None and isinstance(parts.model, LinearModel),

@@ -104,6 +104,11 @@ def counted(what: str, kept: bool = True) -> Iterator[Callable[[int, int], None]
         raise typer.Exit(130) from None
 
 
+def told(what: str) -> Callable[[str], None]:
+    """A callback that says a sentence beside what is shown of the work."""
+    return lambda sentence: typer.echo(f"{what}: {sentence}", err=True)
+
+
 def _lines(what: str) -> Callable[[int, int], None]:
     """For a log: a line for every run, unless runs are quick."""
     shown = time.monotonic() - LINE_EVERY

@@ -12,7 +12,7 @@ UNITS = {"d": 86400, "h": 3600, "min": 60, "s": 1}  # in seconds
 OTHER_NAMES = {"ranges": "range"}
 OWN_WORDS = {"columns": "columns (--range, --categories)"}  # where one argument is two options
 PYTHON_ONLY = frozenset(  # what the command has no option for
-    {"degree", "dtype", "edges", "exponent", "initial", "m", "over", "privacy", "ratio", "remember", "shape"}
+    {"degree", "dtype", "edges", "exponent", "initial", "m", "over", "privacy", "ratio", "shape"}
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gossamer.errors import UNSAID, Argument, BadValue
 from gossamer.models.registry import MODELS
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkSchedule
 from gossamer.spec import Spec
 from gossamer.spec.build import build_network
 from gossamer.spec.description import OWN_STEPS
@@ -45,6 +45,7 @@ class Asked:
     clip: float | None = None
     l2: float | None = None
     standardise: bool | None = None
+    remember: int | None = None
     weight: str | None = None
     algorithm: str = "ldp_gradient_tracking"
     steps: int | None = None
@@ -77,6 +78,7 @@ class Asked:
             "clip": None if self.clip is None else float(self.clip),
             "l2": None if self.l2 is None else float(self.l2),
             "standardise": self.standardise,
+            "remember": _whole("remember", self.remember),
             "weight": self.weight,
             "steps": _whole("steps", self.steps if steps is None else steps),
         }
@@ -130,6 +132,8 @@ class Asked:
 
     def network_of(self, spec: Spec, learners: int) -> Network:
         """Who talks to whom; a network of one's own must be for so many learners."""
+        if isinstance(self.network, NetworkSchedule):
+            raise BadValue("network", self.network, "estimators have one network in all rounds", "give that")
         if not isinstance(self.network, Network):
             return build_network(spec, learners)
         if self.network.m != learners:

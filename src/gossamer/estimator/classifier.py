@@ -56,6 +56,9 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         The ridge penalty, l2/2 ‖θ‖². None: 1/rows.
     standardise : bool, default None
         Whether learners look at numbers from their middle, in units of their spread. None: yes.
+    remember : int, default None
+        Learn from the rows of so many rounds, the newest, and not from all so far: a round of partial_fit then takes
+        no more time and memory, however many came before. None: from all.
     weight : "records" or "equal", default None
         Whether learners count by how many rows they have, or all alike. None: by their rows.
     algorithm : str, default "ldp_gradient_tracking"
@@ -98,6 +101,7 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         clip: float | None = None,
         l2: float | None = None,
         standardise: bool | None = None,
+        remember: int | None = None,
         weight: str | None = None,
         algorithm: str = "ldp_gradient_tracking",
         steps: int | None = None,
@@ -118,6 +122,7 @@ class PrivateDecentralizedClassifier(ClassifierMixin, DecentralizedEstimator):
         self.clip = clip
         self.l2 = l2
         self.standardise = standardise
+        self.remember = remember
         self.weight = weight
         self.algorithm = algorithm
         self.steps = steps

@@ -69,7 +69,7 @@ class LearnerNetwork(base.Base):
         Rounds that noise and step sizes are planned for; the learners go on after them.
     horizon
         Rounds that the budget is meant for [default: for ever].
-    clip, l2, standardise, algorithm, secrets, colluders
+    clip, l2, standardise, remember, algorithm, secrets, colluders
         As for PrivateDecentralizedClassifier.
 
     """
@@ -90,6 +90,7 @@ class LearnerNetwork(base.Base):
         clip: float | None = None,
         l2: float | None = None,
         standardise: bool | None = None,
+        remember: int | None = None,
         algorithm: str = "ldp_gradient_tracking",
         secrets: str | None = None,
         colluders: int | None = None,
@@ -108,6 +109,7 @@ class LearnerNetwork(base.Base):
         self.clip = clip
         self.l2 = l2
         self.standardise = standardise
+        self.remember = remember
         self.algorithm = algorithm
         self.secrets = secrets
         self.colluders = colluders
@@ -158,8 +160,9 @@ class LearnerNetwork(base.Base):
             asked = Asked(
                 epsilon=self.epsilon, delta=self.delta, network=self.graph,
                 classes=None if self.classes is None else self._schema.classes, target_bounds=self.target_bounds,
-                clip=self.clip, l2=self.l2, standardise=self.standardise, algorithm=self.algorithm, steps=self.steps,
-                horizon=self.horizon, secrets=self.secrets, colluders=self.colluders,
+                clip=self.clip, l2=self.l2, standardise=self.standardise, remember=self.remember,
+                algorithm=self.algorithm, steps=self.steps, horizon=self.horizon, secrets=self.secrets,
+                colluders=self.colluders,
             ).among(self._names)  # fmt: skip
             pace = np.full(len(self._names), self.per_round)
             self._run = Ongoing(plan_of(asked, self._schema, self._schema.table(), self._names, pace))

@@ -39,7 +39,9 @@ from gossamer.records import Batch
 from gossamer.rounds import Rounds
 from gossamer.run_record import LEARNER, Record, mean_row
 from gossamer.setting import setting_for
-from gossamer.simulate.engine import OF_WHAT_IS_SENT, Mixer, one_round
+from gossamer.simulate.engine import OF_WHAT_IS_SENT
+from gossamer.simulate.mixer import Mixer
+from gossamer.simulate.play import one_round
 from gossamer.simulate.progressive import Progressive
 from gossamer.spec.build import build_algorithm
 from gossamer.standardising import looks_of
@@ -64,7 +66,7 @@ class Ongoing:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.t = plan, 0
         self._name = secrets.token_hex(16)  # what all copies of this run share
-        self._past: list[Batch] = []
+        self._past: deque[Batch] = deque(maxlen=plan.model.remember)  # what a copy has to see again
         self._waiting: list[deque[tuple[Array, float]]] = [deque() for _ in plan.names]
         self._broken = False  # whether a call began to take records in, and did not come to its end
         self._dealt = 0  # rows that came without a learner's name so far
@@ -286,8 +288,8 @@ class Ongoing:
             "algorithm": {"name": algorithm.name, **algorithm.parameters},
             "network": {"learners": len(plan.names), "links": len(plan.network.edges())},
             "stream": {
-                "kind": "ongoing", "records": int(sum(len(batch.labels) for batch in self._past)),
-                "per_round": plan.pace.tolist(), "target": plan.schema.target, "features": plan.schema.features,
+                "kind": "ongoing", "records": self.t * int(plan.pace.sum()), "per_round": plan.pace.tolist(),
+                "target": plan.schema.target, "features": plan.schema.features,
                 "columns": plan.schema.column_names, "names": list(plan.names), "classes": list(plan.schema.classes),
                 "schema": plan.schema.described(),
             },
@@ -326,15 +328,16 @@ class Ongoing:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.plan, self.t, self._name, self._dealt = kept["plan"], kept["t"], kept["name"], kept["dealt"]
         self._broken, self.no_class = kept["broken"], kept["no_class"]
-        self._past = [Batch(*batch) for batch in kept["past"]]
+        self._past = deque((Batch(*batch) for batch in kept["past"]), maxlen=self.plan.model.remember)
         self._waiting = [deque(own) for own in kept["waiting"]]
         self._clipped, self._history = dict(kept["clipped"]), list(kept["history"])
         self._assemble()
         self._state = self._state._replace(**kept["state"])
         self._memory.go_on(kept["memory"])
         self._seen.go_on(kept["seen"])
-        for t, batch in enumerate(self._past):
+        for batch in self._past:
             self._memory.observe(batch)
+        for t in range(self.t):
             if isinstance(self._boundary, PrivateBoundary):
                 self._boundary.lasts(t + 1)
             self._boundary.charge(t)

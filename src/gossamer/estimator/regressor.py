@@ -48,6 +48,7 @@ class PrivateDecentralizedRegressor(RegressorMixin, DecentralizedEstimator):
         clip: float | None = None,
         l2: float | None = None,
         standardise: bool | None = None,
+        remember: int | None = None,
         weight: str | None = None,
         algorithm: str = "ldp_gradient_tracking",
         steps: int | None = None,
@@ -68,6 +69,7 @@ class PrivateDecentralizedRegressor(RegressorMixin, DecentralizedEstimator):
         self.clip = clip
         self.l2 = l2
         self.standardise = standardise
+        self.remember = remember
         self.weight = weight
         self.algorithm = algorithm
         self.steps = steps

@@ -68,8 +68,9 @@ class Loggers:
     @contextmanager
     def told(self, config: Mapping[str, Any]) -> Iterator[None]:
         """Tell them of the start, and of whatever ends the run without a record."""
-        kept = frozen_json(_without_digests(config))
-        self._each(lambda one: one.start(kept))
+        if self._loggers:
+            kept = frozen_json(_without_digests(config))
+            self._each(lambda one: one.start(kept))
         try:
             yield
         except BaseException as error:

@@ -15,7 +15,7 @@ from gossamer.errors import Argument, BadValue, GossamerError, NotProvable, Sent
 from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
 from gossamer.models.standard import Standardise
-from gossamer.networks import Network, is_named, read_network, read_pairs
+from gossamer.networks import Network, NetworkSchedule, is_named, read_network, read_pairs, read_schedule
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
@@ -49,6 +49,7 @@ from gossamer.spec.rules import (
     learnt_by,
     noise_of,
     per_round_of,
+    read_within,
     ridge_of,
     small_delta,
     standardises,
@@ -68,6 +69,16 @@ class Parts(NamedTuple):
     mechanism: Mechanism | None  # None: nothing is claimed
     steps: int
     said: list[Sentence]  # sentences about what was decided that nobody had said
+    changes: NetworkSchedule | None = None  # how the network changes, where it does
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What every engine is given by name; algorithm, network and stream come before it."""
+        length = self.spec.length
+        return {
+            "model": self.model, "privacy": self.mechanism, "steps": self.steps, "seed": length.seed,
+            "gradient": self.spec.algorithm.gradient, "evaluate_every": length.evaluate_every,
+        }  # fmt: skip
 
 
 def build(spec: Spec, read: OnePass | None = None, learnt: Learnt | None = None) -> Parts:
@@ -88,7 +99,8 @@ def build(spec: Spec, read: OnePass | None = None, learnt: Learnt | None = None)
             raise NotProvable("privacy cannot be proved: ", stream.table.undeclared)
         refuse_unbounded(model)
     steps, why = run_length(spec, dataset, stream)
-    return Parts(spec, stream, model, network, algorithm, mechanism, steps, why)
+    changes = build_schedule(spec, network)
+    return Parts(spec, stream, model, network, algorithm, mechanism, steps, why, changes)
 
 
 def build_data(
@@ -99,7 +111,7 @@ def build_data(
         learnt = learnt_by(spec, dataset)
     else:
         check_model_settings(spec, learnt.kind)
-    learners = spec.network.learners or _learners_of(spec.network.graph)
+    learners = spec.network.learners or _learners_of(spec.network.graph, spec.network.largest_component)
     stream: Any = build_stream(spec, dataset, learnt, learners) if read is None else paced(spec, read)
     spec = spec.but(standardise=standardises(spec, dataset))
     if spec.network.learners is not None and stream.learners != spec.network.learners:
@@ -114,9 +126,9 @@ def build_data(
     return stream, model, build_network(spec, stream.learners)
 
 
-def _learners_of(graph: str | None) -> int:
+def _learners_of(graph: str | None, largest: bool) -> int:
     """As many as a network from a file has, or the paper's ten."""
-    return 10 if graph is None or is_named(graph) else read_network(graph).m
+    return 10 if graph is None or is_named(graph) else read_network(graph, largest=largest).m
 
 
 def decide_delta(spec: Spec, dataset: Dataset | None, stream: Stream) -> Spec:
@@ -128,7 +140,29 @@ def decide_delta(spec: Spec, dataset: Dataset | None, stream: Stream) -> Spec:
 
 
 def build_network(spec: Spec, learners: int) -> Network:
-    return read_network(spec.network.graph or ("paper" if learners == 10 else "random"), learners)
+    source, largest = spec.network.graph, spec.network.largest_component
+    if largest and (source is None or is_named(source)):
+        raise GossamerError(
+            Argument("largest_component", True), " is for a network's file: give ", Argument("graph"), "."
+        )
+    return read_network(source or ("paper" if learners == 10 else "random"), learners, largest)
+
+
+def build_schedule(spec: Spec, network: Network) -> NetworkSchedule | None:
+    """How the network changes from round to round, where anything says so; `network` is the run's."""
+    asked, seed = spec.network, spec.length.seed
+    if not asked.changes:
+        return None
+    changes = NetworkSchedule.of(network, seed=seed)
+    if asked.schedule is not None:
+        changes = read_schedule(Path(asked.schedule), lambda: network, network.m, seed)
+    for name, here, there in (("failures", asked.failures, changes.failures), ("sleep", asked.sleep, changes.sleep)):
+        if here and there:
+            raise GossamerError(
+                Argument(name, here), f": {asked.schedule} says {name} = {there:g} already; say it once."
+            )
+    changes = changes.failing(asked.failures) if asked.failures else changes
+    return changes.sleeping(asked.sleep) if asked.sleep else changes
 
 
 def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: int) -> Any:
@@ -144,9 +178,9 @@ def build_stream(spec: Spec, dataset: Dataset | None, learnt: Learnt, learners: 
 
 
 def paced(spec: Spec, read: OnePass) -> OnePass:
-    """Own records at the pace at which they are read in the first half of the run, unless it was said."""
+    """Own records at the pace at which they are read in half of the run, or in all of it, unless it was said."""
     if goes_on(spec, None):
-        return read.within((spec.length.steps or OWN_STEPS) // 2 or 1, spec.data.weight or "records")
+        return read.within(read_within(spec), spec.data.weight or "records")
     return read if spec.data.weight is None else read.within(None, spec.data.weight)
 
 

@@ -88,6 +88,28 @@ class Graph:
     graph: str | None = setting(
         help="Network file or name, see 'gossamer graph' [default: paper for ten learners, else random]."
     )
+    largest_component: bool = setting(
+        False,
+        help="Of a --graph file, keep the learners that all reach one another, as many as there are, and leave out the "
+        "rest.",
+        flags="--largest-component",
+    )
+    failures: float | None = setting(
+        help="The probability with which a link loses what is sent over it in a round, as --seed draws it.",
+        least=0,
+        most=1,
+    )
+    sleep: float | None = setting(
+        help="The probability with which a learner sleeps through a round, as --seed draws it.", least=0, most=1
+    )
+    schedule: str | None = setting(
+        help="A file that says how the network changes from round to round, see docs/networks.md."
+    )
+
+    @property
+    def changes(self) -> bool:
+        """Whether rounds have networks of their own."""
+        return bool(self.failures or self.sleep or self.schedule)
 
 
 @dataclass(frozen=True)
@@ -108,8 +130,8 @@ class Method:
         "½); the paper's own, the default for mushrooms and images, do and are run as published.",
     )
     gradient: Literal["history", "latest"] | None = setting(
-        help="Over all records so far (a network's newest --remember rounds), or the newest only [default: history; "
-        "latest for networks]."
+        help="Over all records so far (or of the newest --remember rounds), or the newest only [default: history; "
+        "latest for networks without --remember]."
     )
 
 
@@ -127,7 +149,8 @@ class Model:
     )
     standardise: bool | None = setting(
         help="Look at a CSV's numbers from their middle, in units of their spread, which learners find together; with "
-        "--epsilon a tenth of the budget pays for it [default: yes, unless --gradient latest or --where messages]."
+        "--epsilon a tenth of the budget pays for it [default: yes, unless --gradient latest, --where messages or "
+        "--device cuda]."
     )
     clip: float | None = setting(
         help="Scale back each record's gradient to this length, ‖·‖₂ (‖·‖₁ with --law laplace) [default: with noise at "
@@ -142,9 +165,14 @@ class Model:
         help="ResNet's first layer: 7 × 7 and pooling, or 3 × 3 [default: imagenet]."
     )
     remember: int | None = setting(
-        help="Networks: over how many rounds' images --gradient history is the mean [default: 10].", least=1
+        help="Over how many rounds' records --gradient history is the mean: memory and work a round grow no further "
+        "[default: all; 10 of networks].",
+        least=1,
     )
-    device: str = setting("cpu", help="Where networks are trained: cpu, cuda, cuda:1, …")
+    device: str = setting(
+        "cpu",
+        help="Where models are trained: cpu, cuda, cuda:1, …; linear models on a GPU are in float32 and not private.",
+    )
     bf16: bool = setting(False, help="Train networks in mixed precision.", flags="--bf16")
 
 

@@ -24,8 +24,11 @@ from gossamer.networks import is_named
 from gossamer.spec.description import PARTS, SETTINGS, Spec
 from gossamer.spec.fields import check_names
 
-PATHS = ("csv", "test", "graph")  # settings that may name a file
-NEWER = ("norm", "stem", "device", "bf16", "clip_per", "algorithm", "features", "tested")  # than the oldest folders
+PATHS = ("csv", "test", "graph", "schedule")  # settings that may name a file
+NEWER = (  # than the oldest folders
+    "norm", "stem", "device", "bf16", "clip_per", "algorithm", "features", "tested", "largest_component", "failures",
+    "sleep", "schedule",
+)  # fmt: skip
 
 
 def in_toml(argument: Argument) -> str:

@@ -12,7 +12,7 @@ from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS, Kind
 from gossamer.privacy.laws import law_named
 from gossamer.records import FeatureBounds
-from gossamer.spec.description import DELTA, OWN_STEP, RIDGE, SETTINGS, Spec
+from gossamer.spec.description import DELTA, OWN_STEP, OWN_STEPS, RIDGE, SETTINGS, Spec
 from gossamer.spec.languages import (
     class_names,
     column_categories,
@@ -99,7 +99,7 @@ def decide_noise(spec: Spec, dataset: Dataset | None) -> Spec:
         )  # fmt: skip
     chosen: dict[str, str] = {}
     if spec.algorithm.gradient is None:
-        images = dataset is not None and dataset.images
+        images = dataset is not None and dataset.images and spec.model.remember is None
         chosen["gradient"] = "latest" if images and (spec.data.features == "pixels" or not source) else "history"
     if spec.data.draw is None and dataset is not None and "draw" in dataset.options:
         chosen["draw"] = "once" if source else "random"
@@ -193,6 +193,11 @@ def check_model_settings(spec: Spec, kind: Kind) -> None:
             raise GossamerError(
                 Argument(setting, value), " is for ", Argument("model", " or ".join(takers)), ": leave it out."
             )
+    if spec.model.remember is not None and spec.algorithm.gradient == "latest":
+        raise GossamerError(
+            Argument("remember", spec.model.remember), " is for ", Argument("gradient", "history"),
+            ": use it, or leave it out.",
+        )  # fmt: skip
     if spec.model.clip_per is not None and spec.model.clip is None:
         raise GossamerError(
             Argument("clip_per", spec.model.clip_per), " goes with ", Argument("clip"),
@@ -223,13 +228,21 @@ def per_round_of(spec: Spec, dataset: Dataset) -> int:
 
 
 def goes_on(spec: Spec, dataset: Dataset | None) -> bool:
-    """Whether learners read a file in the first half of the run, and go on over what they have read in the second."""
+    """Whether learners read a file at the run's own pace (`read_within`), and go on over what they remember of it."""
     return _over_history(spec, dataset) and spec.data.per_round is None
+
+
+def read_within(spec: Spec) -> int:
+    """In how many rounds own records are read where learners go on: the first half, or with a window all of the run."""
+    steps = spec.length.steps or OWN_STEPS
+    return steps if spec.model.remember is not None else steps // 2 or 1
 
 
 def standardises(spec: Spec, dataset: Dataset | None) -> bool:
     """Whether learners look at numbers from their middle, in units of their spread."""
-    return _over_history(spec, dataset) if spec.model.standardise is None else spec.model.standardise
+    if spec.model.standardise is None:
+        return spec.model.device == "cpu" and _over_history(spec, dataset)
+    return spec.model.standardise
 
 
 def _over_history(spec: Spec, dataset: Dataset | None) -> bool:

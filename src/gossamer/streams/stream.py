@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.arrays import dense
 from gossamer.errors import Argument, BadValue, GossamerError, Part, Sentence
@@ -139,6 +140,20 @@ class OnePass:
         part.description, part.test = {**self.description, **part.description}, self.test
         return part
 
+    def part(self, learners: Integers) -> OnePass:
+        """Some of the learners, with no records but their own: each gets what it gets among all, in the same rounds."""
+        part = copy.copy(self)
+        part.__dict__.pop("population", None)
+        chosen = [self._order[i] for i in learners]
+        flat, part._lengths = np.concatenate(chosen), self._lengths[learners]
+        part.table = replace(self.table, rows=self.table.rows[flat], labels=self.table.labels[flat])
+        part._first, part._flat = np.cumsum(part._lengths) - part._lengths, np.arange(len(flat))
+        part._order = np.split(part._flat, part._first[1:])
+        part._per_round, part.learners = self._per_round[learners], len(learners)
+        part.weights = None if self.weights is None else self.weights[learners]
+        part._nothing = Batch(part.table.rows[:0], part.table.labels[:0], np.zeros_like(part._lengths))
+        return part
+
     def drawn(self, fraction: float, seed: int) -> tuple[OnePass, OnePass]:
         """So many of every learner's records, drawn by a seed, and all others; one of each at least."""
         rng, some, rest = np.random.default_rng(seed), list[Integers](), list[Integers]()
@@ -177,6 +192,7 @@ class Draws:
 
     test: Table | None = None
     _BLOCK = 256  # rounds drawn at a time
+    _NUMBERS = 1 << 20  # that are drawn at a time: of very many learners fewer rounds, and all learners' at once
 
     def __init__(
         self,
@@ -189,21 +205,53 @@ class Draws:
         self.table, self.learners, self.rounds, self.notes = checked_bounds(table), len(pools), None, ()
         self._pools, self._seed, self._per_round = list(pools), seed, per_round
         self._counts = check_per_round(per_round, len(pools))
-        self._drawn: tuple[int, Integers] | None = None
+        self._drawn: tuple[int, NDArray[Any]] | None = None
+        self._lengths = np.array([len(pool) for pool in pools])  # of all learners: they draw one after the other
+        self._here = np.ones(len(pools), dtype=bool)  # which of them are in this part
+        self._lay_flat()
         self.description = {"kind": "draws", "records": len(table), "fingerprint": fingerprint(table, self._pools)}
         self.description |= {"per_round": per_round, "seed": seed, **(description or {})}
 
     def arrivals(self, t: int) -> Batch:
-        block, within = divmod(t, self._BLOCK)
+        block, within = divmod(t, self._rounds_at_once)
         if self._drawn is None or self._drawn[0] != block:
             self._drawn = (block, self._draw(block))
-        ids = self._drawn[1][within]
+        ids = self._flat[self._first + self._drawn[1][within]]
         return Batch(self.table.rows[ids], self.table.labels[ids], self._counts)
 
-    def _draw(self, block: int) -> Integers:
+    @property
+    def _rounds_at_once(self) -> int:
+        return max(1, min(self._BLOCK, self._NUMBERS // (self._per_round * len(self._lengths))))
+
+    def _draw(self, block: int) -> NDArray[Any]:
+        """(rounds, m per_round) places in the learners' pools, as narrow as they fit: many learners have many."""
         rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(block,)))
-        size = (self._BLOCK, self._per_round)
-        return np.hstack([pool[rng.integers(0, len(pool), size=size)] for pool in self._pools])
+        size, narrow = (self._rounds_at_once, self._per_round), np.min_scalar_type(self._lengths.max() - 1)
+        if size[0] == self._BLOCK:
+            drawn = (rng.integers(0, length, size=size) for length in self._lengths)
+            return np.hstack([places.astype(narrow) for places, here in zip(drawn, self._here, strict=True) if here])
+        lengths = np.repeat(self._lengths, self._per_round)
+        every: NDArray[Any] = rng.integers(0, lengths, size=(size[0], len(lengths))).astype(narrow)
+        return every[:, np.repeat(self._here, self._per_round)]
+
+    def _lay_flat(self) -> None:
+        """The pools one behind the other, and where each begins."""
+        lengths = np.array([len(pool) for pool in self._pools])
+        self._flat: Integers = np.concatenate(self._pools)
+        self._first = np.repeat(np.cumsum(lengths) - lengths, self._per_round)
+
+    def part(self, learners: Integers) -> Draws:
+        """Some of the learners, in rising order, with no records but their own: each draws what it draws among all."""
+        part = copy.copy(self)
+        part.__dict__.pop("population", None)
+        own = [self._pools[i] for i in learners]
+        kept = np.unique(np.concatenate(own))
+        part.table = replace(self.table, rows=self.table.rows[kept], labels=self.table.labels[kept])
+        part._pools, part._counts = [np.searchsorted(kept, pool) for pool in own], self._counts[learners]
+        part.learners, part._drawn = len(own), None
+        part._here = np.isin(np.arange(len(self._here)), learners)
+        part._lay_flat()
+        return part
 
     def room(self, steps: int) -> Integers:
         return steps * self._counts
@@ -216,8 +264,9 @@ class Draws:
 def pooled(table: Table, pools: Sequence[Integers], weights: Array | None = None) -> Population:
     """F = 1/m Σ_i w_i mean over pool i: every record's share of it."""
     share = np.zeros(len(table))
-    for pool, weight in zip(pools, np.ones(len(pools)) if weights is None else weights, strict=True):
-        np.add.at(share, pool, weight / (len(pools) * len(pool)))
+    lengths = np.array([len(pool) for pool in pools])
+    each = (1.0 if weights is None else np.asarray(weights)) / (len(pools) * lengths)
+    np.add.at(share, np.concatenate(pools), np.repeat(each, lengths))
     return Population(table, share)
 
 
@@ -237,7 +286,7 @@ def fingerprint(table: Table, order: Sequence[Integers]) -> str:
     """So that a record is never resumed on other data."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr((table.scale, table.bounds, table.undeclared)).encode())
-    for part in (table.rows, table.labels, *order):
+    for part in (table.rows, table.labels, *([np.concatenate(order)] if len(order) else [])):
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 

@@ -7,6 +7,7 @@ say everything that is wrong with them at once.
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy
@@ -17,6 +18,7 @@ from gossamer.networks.checks import SUM_TOLERANCE
 from gossamer.theory.findings import FAILS, HOLDS, Finding, Part
 
 Matrices = tuple[Any, Any]
+_LOOKED_AT: WeakKeyDictionary[Network, Finding] = WeakKeyDictionary()  # a network never changes
 MOST_LEARNERS = 5000  # of a network, which was checked, whose numbers are still worth their time
 REBUILD = AnyOf(
     "set every diagonal entry to minus the sum of its line's others",
@@ -26,11 +28,18 @@ REBUILD = AnyOf(
 
 def graphs(network: Network | Matrices) -> Finding:
     """Assumption 1 of a network, or of the matrices (R, C) in Laplacian form."""
-    if isinstance(network, Network) and network.m > MOST_LEARNERS:
+    if not isinstance(network, Network):
+        return _look(network)
+    if network.m > MOST_LEARNERS:
         why = f"all that it asks for was checked when this network of {network.m} learners was made."
         return Finding(1, "the graphs", (Part("(a) to (e)", HOLDS, Sentence(why), "R and C"),))
-    given = (network.R, network.C) if isinstance(network, Network) else network
-    R, C = (scipy.sparse.csr_array(M) for M in given)
+    if network not in _LOOKED_AT:
+        _LOOKED_AT[network] = _look((network.R, network.C))
+    return _LOOKED_AT[network]
+
+
+def _look(matrices: Matrices) -> Finding:
+    R, C = (scipy.sparse.csr_array(M) for M in matrices)
     parts = (_weights(R, C), _sums(R, C), _own(R, C), _strongly_connected(R), _spanning_tree(C))
     return Finding(1, "the graphs", parts)
 
