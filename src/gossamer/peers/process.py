@@ -25,6 +25,7 @@ from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import Identities, Pair, check_pair, shared_key_in
 from gossamer.peers.config import Plan
+from gossamer.peers.dials import addresses_of, refuse_unreachable
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
@@ -36,7 +37,7 @@ from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, check_own_key, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
-from gossamer.peers.transport import MakeTransport, Transport, Wiring
+from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
 from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
@@ -47,6 +48,7 @@ TICK, LINGER = 0.2, 30.0  # seconds
 
 def connect_links(wiring: Wiring) -> Transport:
     """The usual transport. gRPC is loaded when a learner joins its neighbours, and not while it waits for records."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # or it writes a line for everybody who fails to shake hands
     from gossamer.peers.links import Links
 
     return Links(wiring)
@@ -194,22 +196,25 @@ class LearnerProcess:
 
     def _join(self, party: Party) -> tuple[Node, Transport]:
         """The party on its transport."""
-        plan, own = self.plan, self.plan.config.party
-        known = {int(j): neighbour.address for j, neighbour in plan.config.neighbours.items() if neighbour.address}
-        for j in party.tells:
-            if j not in known:
-                raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
+        plan, listen = self.plan, self.plan.config.party.listen
+        told, heard = addresses_of(plan.config.neighbours, party.tells, party.hears)
+        if listen is None:
+            refuse_unreachable(party.i, told, heard, party.hears)
         wiring = Wiring(
-            plan.learner, own.listen, {j: known[j] for j in party.tells}, party.hears, self.own, self.identities,
+            plan.learner, listen, told, party.hears, self.own, self.identities,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
-            stranger=lambda j: node.answer_stranger(j),
+            stranger=lambda j, sends: node.answer_stranger(j, sends),
             release=lambda j, release: node.met_release(j, release),
+            apart=lambda j, why: node.met_apart(j, why),
+            sources=heard,
+            room=max(ROOM, party.room),
         )  # fmt: skip
         transport = self._connect(wiring)
         node = Node(
-            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared
-        )
+            party, transport, plan.run_name, self.journal.epoch, self._hook,
+            patience=plan.config.party.patience, shared=plan.shared,
+        )  # fmt: skip
         return node, transport
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
