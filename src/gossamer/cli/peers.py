@@ -17,7 +17,7 @@ from rich.text import Text
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
-from gossamer.cli.peer import needs_extra
+from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue
@@ -91,6 +91,7 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,
     live_stay: bool = live.STAY,
@@ -102,7 +103,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay), not_private))
 
 
 @peers.command("status")
