@@ -204,6 +204,7 @@ class LearnerProcess:
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
             stranger=lambda j: node.answer_stranger(j),
+            release=lambda j, release: node.met_release(j, release),
         )  # fmt: skip
         transport = self._connect(wiring)
         node = Node(

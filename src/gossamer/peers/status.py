@@ -98,6 +98,7 @@ class Status:
             "round": party.round, "waits_for": waits_for, "waits": round(node.waiting, 1),
             "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
+            "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
             "differs": {str(j): why for j, why in sorted(node.differences.items())},
         }  # fmt: skip
 
