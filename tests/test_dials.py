@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers.config import Neighbour, read_config, to_toml
-from gossamer.peers.dials import Dials, addresses_of, decode_dials, encode_dials, opens, tell_apart
+from gossamer.peers.dials import Dials, decode_dials, encode_dials, opens, places_of, tell_apart
 from gossamer.peers.folders import learners_in
 from gossamer.peers.links import Links
 from gossamer.peers.transport import Wiring
@@ -225,9 +225,9 @@ def test_words_of_the_file_say_who_opens_what():
     for word, (sending, hearing) in words.items():
         assert (opens(word, True), opens(word, False)) == (sending, hearing)
     given = {"1": Neighbour("a:1", dial="self"), "2": Neighbour(dial="neighbour"), "4": Neighbour("d:4")}
-    assert addresses_of(given, [1, 2, 4], [1, 2, 4]) == ({1: "a:1", 2: None, 4: "d:4"}, {1: "a:1"})
+    assert places_of(0, "a:0", given, [1, 2, 4], [1, 2, 4]) == ({1: "a:1", 2: None, 4: "d:4"}, {1: "a:1"})
     with pytest.raises(gs.GossamerError, match=r"this party dials learner 3, which it hears, and \[neighbours.3\]"):
-        addresses_of({"3": Neighbour(dial="receiver")}, [], [3])
+        places_of(0, None, {"3": Neighbour(dial="receiver")}, [], [3])
 
 
 def set_dial(place, changes, listen=True):

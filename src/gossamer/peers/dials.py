@@ -68,10 +68,17 @@ def tell_apart(i: int, j: int, own: Dials, theirs: Dials) -> str:
     )
 
 
-def addresses_of(
-    neighbours: Mapping[str, Reached], tells: Sequence[int], hears: Sequence[int]
-) -> tuple[dict[int, str | None], dict[int, str]]:
+class Places(NamedTuple):
     """Where a party reaches its listeners, None for those that dial; and where those that it hears and dials for it."""
+
+    addresses: dict[int, str | None]
+    sources: dict[int, str]
+
+
+def places_of(
+    i: int, listen: str | None, neighbours: Mapping[str, Reached], tells: Sequence[int], hears: Sequence[int]
+) -> Places:
+    """Refuses one to be dialled without an address, and a party that waits to be dialled and does not listen."""
 
     def where(j: int, sends: bool) -> str | None:
         given = neighbours.get(str(j))
@@ -82,15 +89,11 @@ def addresses_of(
             raise GossamerError(f"{why}, and [neighbours.{j}] has no address: give one.")
         return given.address
 
-    sources = {j: where(j, False) for j in hears}
-    return {j: where(j, True) for j in tells}, {j: address for j, address in sources.items() if address is not None}
-
-
-def refuse_unreachable(i: int, told: Mapping[int, str | None], heard: Mapping[int, str], hears: Sequence[int]) -> None:
-    """A party that does not listen must open every link itself."""
-    waited = sorted({j for j, address in told.items() if address is None} | {j for j in hears if j not in heard})
-    if waited:
+    told, heard = {j: where(j, True) for j in tells}, {j: where(j, False) for j in hears}
+    waited = sorted({j for places in (told, heard) for j, address in places.items() if address is None})
+    if waited and listen is None:
         raise GossamerError(
             f"[party] has no listen, and learner {i} leaves it to learner {', '.join(map(str, waited))} to dial: give "
             'listen = "HOST:PORT", or set dial = "self" in [neighbours.N] here and "neighbour" there.'
         )
+    return Places(told, {j: address for j, address in heard.items() if address is not None})
