@@ -33,6 +33,7 @@ from gossamer.peers.backoff import Backoff, Outcome
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.descriptors import connections_allowed
 from gossamer.peers.dials import Dials, decode_dials, encode_dials, tell_apart
+from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
 from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.release import decode_release, encode_release
@@ -78,6 +79,7 @@ class Caller(NamedTuple):
     """Who has opened a stream, as the handshake has verified it, and what carries it here."""
 
     shown: Mapping[str, Sequence[bytes]]
+    peer: str
     task: asyncio.Task[Any] | None
 
 
@@ -96,7 +98,7 @@ class Links(Transport):
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
-        self._counting: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         self._server: Any = None
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
@@ -127,7 +129,8 @@ class Links(Transport):
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        self._counting = asyncio.create_task(self._count())
+        door = Door(self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()])
+        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(door.watch())]
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -183,7 +186,7 @@ class Links(Transport):
         await self._failure
 
     async def close(self) -> None:
-        tasks = [*self._dialling.values(), *([self._counting] if self._counting else [])]
+        tasks = [*self._dialling.values(), *self._watching]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -280,7 +283,7 @@ class Links(Transport):
         if way in self._queues:
             self._queues[way].end()  # one stream for each edge
         queue = self._begin(way)
-        self._callers[way] = mine = Caller(shown, asyncio.current_task())
+        self._callers[way] = mine = Caller(shown, context.peer(), asyncio.current_task())
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())

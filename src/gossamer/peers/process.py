@@ -49,7 +49,6 @@ TICK, LINGER = 0.2, 30.0  # seconds
 
 def connect_links(wiring: Wiring) -> Transport:
     """The usual transport. gRPC is loaded when a learner joins its neighbours, and not while it waits for records."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # or it writes a line for everybody who fails to shake hands
     from gossamer.peers.links import Links
 
     return Links(wiring)
