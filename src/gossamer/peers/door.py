@@ -88,10 +88,13 @@ def _plain(host: str) -> str:
 
 def _connections(port: int) -> list[tuple[Peer, socket.socket]]:
     """Copies of this process's connections that came in on a port; whoever asks closes them."""
-    found = []
+    found, copies = [], set[int]()
     for name in _descriptors():
+        if name in copies:  # it has the number that the listing itself had
+            continue
         with contextlib.suppress(OSError):
             copy = os.dup(name)
+            copies.add(copy)
             try:
                 one = socket.socket(fileno=copy)
             except OSError:  # it is no socket
