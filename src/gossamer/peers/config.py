@@ -397,7 +397,8 @@ def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
     lines = _tables(config, SHARED + OWN)
     for j, neighbour in config.neighbours.items():
-        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
+        usual = msgspec.to_builtins(Neighbour())
+        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v != usual[k]}
         lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
     return "\n".join(lines)
 
