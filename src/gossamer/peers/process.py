@@ -207,8 +207,9 @@ class LearnerProcess:
         )  # fmt: skip
         transport = self._connect(wiring)
         node = Node(
-            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared
-        )
+            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared,
+            disbelieved=[int(j) for j, neighbour in plan.config.neighbours.items() if not neighbour.believe],
+        )  # fmt: skip
         return node, transport
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
