@@ -272,7 +272,7 @@ class Up:
     """`gossamer peers up` with its output in a pipe, line by line."""
 
     def __init__(self, folder, log):
-        command = [sys.executable, "-m", "gossamer", "peers", "up", str(folder)]
+        command = [sys.executable, "-m", "gossamer", "peers", "up", str(folder), "--not-private"]
         env = {**os.environ, "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
         with log.open("w") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)
@@ -305,6 +305,9 @@ def test_peers_up_in_a_pipe_tells_what_differs_and_goes_on_once_it_is_corrected(
     folder, m, started = tmp_path / "run", 2, []
     make(folder, 1500, gs.Network.ring(m), m=m)
     place = folder / "learner-1"
+    edit(place, 'path = "records.csv"', 'path = "records.csv"\nfollow = true')
+    lines = (place / "records.csv").read_text().splitlines(keepends=True)
+    (place / "records.csv").write_text("".join(lines[:751]))  # half: it cannot be done before it was killed
     before = (place / "party.toml").read_text()
     edit(place, '"x0003" = [-1.0, 1.0]', '"x0003" = [-1.0, 2.0]')
     try:
@@ -329,6 +332,8 @@ def test_peers_up_in_a_pipe_tells_what_differs_and_goes_on_once_it_is_corrected(
         os.kill(killed, signal.SIGKILL)
         up.until("^learner 1 was ended by signal 9, and is started again$")
         up.until("^learner 1 comes back in round [1-9]")
+        with (place / "records.csv").open("a") as file:
+            file.writelines(lines[751:])
         assert up.until(None) == 0
         assert (
             sum(bool(re.search("^learner . is done in round 1500 of 1500, accuracy ", line)) for line in up.lines) == m

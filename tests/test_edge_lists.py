@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 
@@ -67,6 +68,20 @@ def test_what_is_no_list_is_refused_in_a_sentence(tmp_path, text, says):
     with pytest.raises(gs.GossamerError, match=says) as refused:
         read_graph(write(tmp_path, text))
     assert "the 1 learners" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("list.txt", "# a\n0 1\n1 0\n"), ("list.json", '{"edges": [[0, 1], [1, 0]]}')]
+)
+def test_a_packed_file_is_read_as_it_is_unpacked(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert read_graph(packed).network.edges() == read_graph(tmp_path / name).network.edges()
+    for broken in (packed.read_bytes()[:-9], text.encode(), packed.read_bytes()[:12] + b"\xff" * 20):
+        packed.write_bytes(broken)
+        with pytest.raises(gs.GossamerError, match="cannot be read"):
+            read_graph(packed)
 
 
 def test_numbers_without_gaps_are_the_learners_themselves(tmp_path):

@@ -76,12 +76,12 @@ def test_ten_parties_over_tls_find_what_the_simulator_finds(tmp_path):
     np.testing.assert_allclose(found, simulated(steps=STEPS), rtol=0, atol=1e-12)
 
 
-async def knock(world, pair, to, frames=()):
+async def knock(world, pair, to, frames=(), metadata=None):
     """What learner `to` answers whoever comes with this certificate."""
     credentials = grpc.ssl_channel_credentials(world.authority.certificate, *pair)
     options = [("grpc.ssl_target_name_override", certificates.name_of(to))]
     async with grpc.aio.secure_channel(f"127.0.0.1:{world.links[to].port}", credentials, options) as channel:
-        stream = channel.stream_stream(METHOD)(timeout=LIMIT)
+        stream = channel.stream_stream(METHOD)(timeout=LIMIT, metadata=metadata)
         for data in frames:
             await stream.write(data)
         return unpack(await stream.read()).header

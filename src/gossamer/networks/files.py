@@ -1,12 +1,15 @@
 """Networks from a file or by name, for the command.
 
-Text is an edge list, one `sender receiver [weight]` a line: see gossamer.networks.edge_lists.
+Text is an edge list, one `sender receiver [weight]` a line: see gossamer.networks.edge_lists. Lists are often published
+packed: a file whose name ends in .gz is unpacked as it is read.
 A .json file holds {"edges": [[0, 1], [1, 0, 0.5]]} or the matrices {"R": [[…]], "C": [[…]]} (C may be left out).
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from operator import index
@@ -110,15 +113,16 @@ def _from_edges(edges: list[tuple[Any, ...]]) -> Network:
 def _read(path: Path) -> Network | EdgeList | list[tuple[Any, ...]]:
     """Matrices as a network, or edges: of a .json file as they stand there."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _text_of(path)
     except FileNotFoundError:
         known = ", ".join([*PAPERS, *NAMES])
         raise GossamerError(f"no network {path}: expected a file, or one of {known}.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise GossamerError(f"the network file {path} cannot be read ({error}): give a text or .json file.") from None
-    if path.suffix == ".toml":
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if kind == ".toml":
         raise GossamerError(f"{path} says how a network changes: give it as ", Argument("schedule", str(path)), ".")
-    if path.suffix != ".json":
+    if kind != ".json":
         return parse_edge_list(path, text)
     try:
         given = json.loads(text)
@@ -132,6 +136,13 @@ def _read(path: Path) -> Network | EdgeList | list[tuple[Any, ...]]:
     if not edges:
         raise GossamerError(f"{path} holds no edges: write [sender, receiver] or [sender, receiver, weight] for each.")
     return edges
+
+
+def _text_of(path: Path) -> str:
+    if path.suffix != ".gz":
+        return path.read_text(encoding="utf-8-sig")
+    with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+        return file.read()
 
 
 def _edge(path: Path, words: Any) -> tuple[Any, ...]:

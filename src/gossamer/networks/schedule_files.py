@@ -22,12 +22,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import GossamerError, near
+from gossamer.errors import Argument, GossamerError, Part, near
 from gossamer.networks.changing import NetworkSchedule
 from gossamer.networks.files import is_named, read_network
 from gossamer.networks.network import Network
 
 KEYS = ("networks", "every", "turns", "failures", "both_ways", "lost", "sleep", "seed", "leaves", "joins")
+SAID = {"links": "turns", "learner": "leaves or joins, learner", "at": "leaves or joins, round"}  # else as in Python
 
 
 def read_schedule(
@@ -41,7 +42,15 @@ def read_schedule(
     try:
         return _schedule(path, given, network, learners, seed)
     except GossamerError as error:
-        raise GossamerError(f"{path}: ", *error.parts) from None
+        raise GossamerError(f"{path}: ", *map(_in_words_of_the_file, error.parts)) from None
+
+
+def _in_words_of_the_file(part: Part) -> Part:
+    """What the file says has the file's words; the command's options, which may be the remedy, keep theirs."""
+    name = SAID.get(part.name, part.name) if isinstance(part, Argument) else ""
+    if not isinstance(part, Argument) or name.partition(" ")[0] not in KEYS:
+        return part
+    return f"{name} = {part.value!r}" if part.has_value else name
 
 
 def _schedule(

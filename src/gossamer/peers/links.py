@@ -19,6 +19,7 @@ import grpc.aio
 
 from gossamer.errors import GossamerError
 from gossamer.peers.logs import log, warn_rarely
+from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
 from gossamer.peers.wire import MESSAGE_LIMIT, TOGETHER, Frame, Refusal, pack
 
@@ -89,6 +90,7 @@ class Links(Transport):
         self._addresses, self._hears = dict(wiring.addresses), set(wiring.hears)
         self._own, self._identities = wiring.own, wiring.identities
         self._take, self._hello, self._answer_stranger = wiring.take, wiring.hello, wiring.stranger
+        self._tell_release = wiring.release or (lambda j, release: None)
         self._out: dict[int, Outbound] = {}
         self._back: dict[int, Outbound] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -177,7 +179,7 @@ class Links(Transport):
         options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
         answered = False
         async with grpc.aio.secure_channel(self._addresses[j], credentials, options) as channel:
-            stream = channel.stream_stream(METHOD)()
+            stream = channel.stream_stream(METHOD)(metadata=encode_release())
             out = self._out[j] = Outbound()  # what waited for a link that is gone is sent anew by the node
             await stream.write(self._hello())
             writer = asyncio.create_task(_pump(out, stream.write))
@@ -185,6 +187,7 @@ class Links(Transport):
                 async for data in stream:
                     if not answered:
                         answered, edge = True, f"{self._i} → {j}"
+                        self._tell_release(j, decode_release(await stream.initial_metadata()))
                         self._complaints.pop(edge, None)
                         log.info("link open", extra={"edge": edge})
                     self._hand_over(j, data, answer=True)
@@ -195,6 +198,7 @@ class Links(Transport):
 
     async def _dialled(self, frames: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         sender = self._identities.of(context.auth_context())
+        await context.send_initial_metadata(encode_release())
         if sender is None or sender not in self._hears:
             who = "this certificate" if sender is None else f"learner {sender}"
             sentence = f"learner {self._i} does not hear {who}."
@@ -206,6 +210,7 @@ class Links(Transport):
                 yield frame
             await self._hear_out(sender, frames)
             return
+        self._tell_release(sender, decode_release(context.invocation_metadata()))
         if sender in self._back:
             self._back[sender].end()  # one stream for each edge
         back = self._back[sender] = Outbound()

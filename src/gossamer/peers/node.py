@@ -12,6 +12,7 @@ from gossamer.peers.agreement import Shared, decode_settings, encode_settings, t
 from gossamer.peers.doubts import Doubts
 from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.party import OlderHereError, Party
+from gossamer.peers.release import OWN_RELEASE, Release
 from gossamer.peers.transport import Arrived, Transport
 from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError, Settings, quoted
 
@@ -61,6 +62,7 @@ class Node:
         self._settings = wire.pack(Frame(Settings(), encode_settings(self._shared)))
         self._told: dict[int, float] = {}  # when this learner's settings were last sent to a neighbour of another run
         self._strangers: dict[int, float] = {}  # when a learner that is not heard here has last dialled
+        self.releases: dict[int, Release] = {}  # what neighbours have last said that they run
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
@@ -127,12 +129,14 @@ class Node:
             try:
                 self._take(arrived, wire.unpack(data, arrived.intact))
             except RefusedError as refused:
-                refusal = refused
+                refusal, why = refused, str(refused)
                 here, sender = self.party.i, arrived.sender
-                if refused.reason in RELEASES and sender not in self._welcome:
-                    self.differences[sender] = f"learner {sender} sent {refused}"
+                if refused.reason in RELEASES:
+                    why = f"learner {sender}{self._of_release(sender)} sent {refused}"
+                    if sender not in self._welcome:
+                        self.differences[sender] = why
                 edge = f"{here} → {sender}" if arrived.answer else f"{sender} → {here}"
-                about = {"edge": edge, "reason": refused.reason, "why": str(refused)}
+                about = {"edge": edge, "reason": refused.reason, "why": why}
                 warn_rarely(self.refused, (sender, refused.reason), "refused", about)
         self.go_on()
         return refusal
@@ -238,6 +242,17 @@ class Node:
         held = self.doubts.held
         return [j for j in neighbours if j not in held]
 
+    def met_release(self, j: int, release: Release) -> None:
+        """A neighbour has said what it runs, as it does on every link that opens."""
+        self.releases[j] = release
+
+    def _of_release(self, j: int) -> str:
+        """Both releases, for a sentence about a neighbour that may have another one."""
+        theirs = self.releases.get(j)  # a transport need not know it
+        if theirs is None or theirs.version == OWN_RELEASE.version:
+            return ""
+        return f" ({theirs.named}; here {OWN_RELEASE.named})"
+
     def answer_stranger(self, sender: int) -> list[bytes]:
         """What a learner of the run is told that dials this one, which does not hear it: its graph must be another."""
         here = self.party.i
@@ -258,10 +273,11 @@ class Node:
 
     def _unlike(self, sender: int, hello: Hello) -> str:
         """What is known of a neighbour in another run: what differs, once it has told its settings."""
+        who = f"learner {sender}{self._of_release(sender)}"
         theirs = f"run {quoted(hello.run, 60)!r} with {hello.size} {hello.dtype}"
         own = f"{self._run!r} with {self.party.size} {self.party.dtype}"
         sentence = (
-            f"learner {sender} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the "
+            f"{who} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the "
             "same [run], [model], [records], [secrets] and graph; what differs is said as soon as both have told."
         )
         return self.differences.setdefault(sender, sentence)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from gossamer.peers.certificates import Identities, Pair
+from gossamer.peers.release import Release
 
 
 class Arrived(NamedTuple):
@@ -44,6 +45,7 @@ class Wiring(NamedTuple):
     take: Take  # is given all that arrives; whatever it raises ends the learner
     hello: Callable[[], bytes]  # what both sides say first on a link, whenever it is opened
     stranger: Callable[[int], Sequence[bytes]] | None = None  # what to tell a learner that is not heard, if anything
+    release: Callable[[int, Release], Any] | None = None  # is told what a neighbour runs, before its first frame
 
 
 class Transport(Protocol):
