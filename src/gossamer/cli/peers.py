@@ -71,6 +71,9 @@ def init(
         None, min=1, max=65000, help="The first learner's /metrics on its localhost; the others' follow [none]."
     ),
     days: int = typer.Option(365, min=1, help="How long certificates are valid."),
+    own_keys: bool = typer.Option(
+        False, "--own-keys", help="Make no party's keys: each makes its own (party new), and peers sign lets it in."
+    ),
 ) -> None:
     """Make a run: a folder for every party with its configuration, key and certificate.
 
@@ -83,7 +86,35 @@ def init(
     needs_extra()
     from gossamer.cli.peers_init import Places, make
 
-    _say(make(folder, spec, Places(hosts, port, metrics_port, days, durability), numbers, lateness))
+    _say(make(folder, spec, Places(hosts, port, metrics_port, days, durability, own_keys), numbers, lateness))
+
+
+@peers.command("sign")
+def sign(
+    folder: Path = typer.Argument(help="A run's folder, made with --own-keys."),
+    requests: list[Path] = typer.Argument(None, help="Files of 'party new' or 'party renew', in the learners' order."),
+    learner: int | None = typer.Option(
+        None, min=0, help="Whose request it is [default: those that have none, in turn]."
+    ),
+    authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    days: int | None = typer.Option(None, min=1, help="How long certificates are valid [default: 365]."),
+) -> None:
+    """Let parties into a run by their own requests; once all are there, write what goes back to each.
+
+    Nothing secret is in a request or in what goes back. The run is open until all requests are in: then its agreement
+    is final, and twelve words stand for it, which all compare by telephone. After that it renews certificates.
+
+    \b
+    gossamer peers init study --own-keys --learners 3 --target ill …     the run, with nobody's keys
+    gossamer peers sign study north.json east.json south.json            all requests, in the learners' order
+    gossamer peers sign study renewal.json                               a new certificate for who has enrolled
+    """
+    needs_extra()
+    from gossamer.cli.enrolment import show_enrolled
+    from gossamer.peers.enrolment import sign as sign_requests
+
+    done = sign_requests(folder, requests or [], learner, authority or folder / "authority", days)
+    show_enrolled(Console(), done)
 
 
 @peers.command("up")

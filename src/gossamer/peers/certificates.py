@@ -10,7 +10,6 @@ the key as SubjectPublicKeyInfo in DER, as `openssl pkey -pubout -outform DER` w
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import GossamerError
+from gossamer.peers.succession import Steps, key_fingerprint, keys_of, succession_extension
 
 PREFIX = "learner-"
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
@@ -50,10 +50,17 @@ class Identities:
 
     `pinned` are certificates that parties brought along. The name in such a one says nothing, and neither does any
     certificate that was signed with it.
+
+    `members` has the fingerprint of the key with which each party enrolled. A certificate in the name of one of them
+    counts only for that key, or for one that it has handed on to (gossamer.peers.succession): the authority's signature
+    is needed, and is not enough.
     """
 
-    def __init__(self, authority: bytes, pinned: Mapping[int, bytes] | None = None) -> None:
+    def __init__(
+        self, authority: bytes, pinned: Mapping[int, bytes] | None = None, members: Mapping[int, str] | None = None
+    ) -> None:
         self._authority, self._parent = authority, _load(authority, "the authority's certificate")
+        self._members = dict(members or {})
         brought = {j: _load(pem, f"learner {j}'s certificate") for j, pem in (pinned or {}).items()}
         self._known = {shown: j for j, shown in brought.items()}
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
@@ -79,6 +86,10 @@ class Identities:
         found = [_load(self._pinned[j], "")] if j in self._pinned else _load_all(given, "the partners' certificates")
         return [shared_key_in(one, f"learner {j}") for one in found if self.learner_in(one) == j and _is_valid(one)]
 
+    def whose(self, certificate: bytes) -> int | None:
+        """Whose certificate it is, as PEM."""
+        return self.learner_in(_load(certificate, "the certificate"))
+
     def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
         """The learner at the other end, from what the handshake has verified; None where that is no learner's."""
         try:
@@ -97,7 +108,9 @@ class Identities:
             return None
         common = shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         learner = learner_of(str(common[0].value)) if len(common) == 1 else None
-        return None if learner in self._pinned else learner  # who brought a certificate is known by that one alone
+        if learner is None or learner in self._pinned:  # who brought a certificate is known by that one alone
+            return None
+        return learner if learner not in self._members or self._members[learner] in keys_of(shown) else None
 
 
 def _load(pem: bytes, what: str) -> x509.Certificate:
@@ -130,11 +143,9 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
-def key_fingerprint(shown: x509.Certificate | bytes) -> str:
-    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo in DER): the same when it is renewed."""
-    shown = _load(shown, "a certificate") if isinstance(shown, bytes) else shown
-    der, kind = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    return hashlib.sha256(shown.public_key().public_bytes(der, kind)).hexdigest()
+def fingerprint_in(certificate: bytes) -> str:
+    """SHA-256 of a certificate's public key."""
+    return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
 def members_in(given: bytes, authority: bytes) -> dict[int, str]:
@@ -145,7 +156,8 @@ def members_in(given: bytes, authority: bytes) -> dict[int, str]:
     signers, found = Identities(authority), dict[int, str]()
     for shown in _load_all(given, "the members' certificates"):
         learner = signers.learner_in(shown)
-        if learner is None or found.setdefault(learner, key_fingerprint(shown)) != key_fingerprint(shown):
+        key = key_fingerprint(shown.public_key())
+        if learner is None or found.setdefault(learner, key) != key:
             raise GossamerError(
                 "the members' certificates have one that the run's authority has not signed for a learner, or two keys "
                 "of one learner: take the file from whoever signed them."
@@ -195,7 +207,8 @@ def make_authority(run: str, days: int = 365) -> Pair:
     """A new authority for one run."""
     key = ec.generate_private_key(ec.SECP256R1())
     made = _builder(f"gossamer run {run}", None, key.public_key(), days)
-    return _sign(made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True), key, key)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return Pair(key_pem(key), _signed(made, key))
 
 
 def issue_certificate(
@@ -206,6 +219,20 @@ def issue_certificate(
     shared: X25519PublicKey | None = None,
 ) -> Pair:
     """A key and certificate for learner i, which may be reached at these hosts; `shared` is its key for noise."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return Pair(key_pem(key), certify(signed_by, i, key.public_key(), hosts, days, shared))
+
+
+def certify(
+    signed_by: Pair,
+    i: int,
+    key: ec.EllipticCurvePublicKey,
+    hosts: Sequence[str],
+    days: int,
+    shared: X25519PublicKey | None = None,
+    before: Steps = (),
+) -> bytes:
+    """A certificate for learner i's own key; `before` are the words of the keys that it had before."""
     signer = serialization.load_pem_private_key(signed_by.key, password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
@@ -213,16 +240,17 @@ def issue_certificate(
     for host in hosts:
         if host.startswith(PREFIX):
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
-    key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
-    made = _builder(name_of(i), parent.subject, key.public_key(), days)
+    made = _builder(name_of(i), parent.subject, key, days)
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     if shared is not None:
         made = made.add_extension(shared_key_extension(shared), critical=False)
-    return _sign(made, key, signer)
+    if before:
+        made = made.add_extension(succession_extension(before), critical=False)
+    return _signed(made, signer)
 
 
 def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
@@ -254,7 +282,11 @@ def _builder(
     )
 
 
-def _sign(made: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> Pair:
+def _signed(made: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -> bytes:
+    return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A private key as it lies in a party's folder."""
     pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    own = key.private_bytes(pem, kind, serialization.NoEncryption())
-    return Pair(own, made.sign(signer, hashes.SHA256()).public_bytes(pem))
+    return key.private_bytes(pem, kind, serialization.NoEncryption())

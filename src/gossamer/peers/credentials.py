@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gossamer.peers.certificates import Identities, Pair, check_pair, shared_key_in
+from gossamer.peers.certificates import Identities, Pair, check_pair, members_in, shared_key_in
 from gossamer.peers.config import Plan
 from gossamer.peers.pair_keys import check_own_key
 
@@ -23,7 +23,9 @@ def read_credentials(plan: Plan) -> Credentials:
     check_pair(own)
     brought = {int(j): one.certificate for j, one in plan.config.neighbours.items() if one.certificate is not None}
     pinned = {j: plan.read(name) for j, name in brought.items()}
-    identities = Identities(plan.read(party.authority), pinned)
+    authority = plan.read(party.authority)
+    members = {} if party.members is None else members_in(plan.read(party.members), authority)
+    identities = Identities(authority, pinned, members)
     if plan.secrets is not None:
         check_own_key(plan, shared_key_in(own.certificate, "this party"))
     return Credentials(own, identities)
