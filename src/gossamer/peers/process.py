@@ -172,7 +172,7 @@ class LearnerProcess:
     def _party(self) -> Party:
         run, columns = self.plan.config.run, self.plan.schema.columns
         room = np.array([int(min(run.steps, window_of(self.model, run.gradient))) * run.per_round])
-        memory = self.model.memory(self.plan.schema.table(), run.gradient, room)
+        memory = self.model.memory(self.plan.schema.table(), run.gradient, room, alone=True)
         if isinstance(memory, StandardMemory):
             memory.prepare(looks_of(memory, self.boundary, None, run.steps, self.plan.network))
         return Party(
