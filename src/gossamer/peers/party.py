@@ -202,6 +202,12 @@ class Party:
             self._expected[t] = frozenset(Expected(j, c) for c, over in channels.items() for j in self._weights[over])
         return self._expected[t]
 
+    @property
+    def room(self) -> int:
+        """Bytes that may have to wait for one listener: all that is not yet used, and the same sent once more."""
+        rounds = [sum(map(len, messages)) for sent in self._outbox.values() for messages in sent.values()]
+        return max(rounds, default=0) * 2 * rounds_kept(self.size, self.dtype, self._lateness)
+
     def last_sent(self) -> dict[str, Array]:
         """The newest vectors that were sent on each channel, as they were sent."""
         dtype, kept = DTYPES[self.dtype], self._journal.messages()
