@@ -50,7 +50,7 @@ def compared(plan: Plan) -> bytes:
     party = plan.config.party
     authority = plan.read(party.authority)
     members = {} if party.members is None else members_in(plan.read(party.members), authority)
-    return digest_of(plan.agreement, fingerprint_in(authority), members)
+    return digest_of(plan.agreement, fingerprint_in(authority), {j: fingerprint_in(one) for j, one in members.items()})
 
 
 def words_of(plan: Plan) -> str:

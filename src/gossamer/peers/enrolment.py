@@ -129,7 +129,7 @@ def _address(configs: Sequence[Config], i: int) -> str:
     raise GossamerError(f"learner {i} has no address: make its request with 'gossamer party new --address HOST:PORT'.")
 
 
-def _listen(config: Config, address: str | None) -> str:
+def _listen(config: Config, address: str | None) -> str | None:
     return config.party.listen if address is None else listen_at(address)
 
 
