@@ -108,17 +108,20 @@ def test_no_key_leaves_the_machine_that_made_it(enrolled):
 
 
 def test_a_key_is_its_owners_from_the_first_byte(tmp_path, monkeypatch):
-    opened, open_ = {}, os.open
+    modes, chmod, replace = {}, os.chmod, os.replace
 
-    def seen(path, flags, mode=0o777, **more):
-        opened[os.path.basename(path)] = (flags, mode)
-        return open_(path, flags, mode, **more)
+    def changed(path, mode, **more):
+        modes.setdefault(os.fspath(path), set()).add(mode)
+        chmod(path, mode, **more)
 
-    monkeypatch.setattr(os, "open", seen)
+    def moved(path, to):
+        modes[os.path.basename(to)] = {os.stat(path).st_mode & 0o777, *modes.get(os.fspath(path), ())}
+        replace(path, to)
+
+    monkeypatch.setattr(os, "chmod", changed)
+    monkeypatch.setattr(os, "replace", moved)
     new_folder(tmp_path / "mine", "north", None)
-    for name in ("key.pem", "secret.pem"):
-        assert opened[name][0] & os.O_EXCL
-        assert opened[name][1] == 0o600
+    assert modes["key.pem"] == modes["secret.pem"] == {0o600}
     with pytest.raises(gs.GossamerError, match="exists already"):
         new_folder(tmp_path / "mine", "north", None)
 

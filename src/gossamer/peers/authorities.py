@@ -21,7 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
-from gossamer.peers.certificates import Identities
+from gossamer.files import replace_file
+from gossamer.peers.certificates import Identities, Pair, make_authority
 from gossamer.peers.signed import Signed, read_signed
 
 KIND = "authority"
@@ -80,3 +81,21 @@ def _step(signed: Signed, number: int, path: Path) -> Step:
         return Step(certificate, datetime.date.fromisoformat(str(signed.document["until"])))
     except (ValueError, KeyError, TypeError, x509.ExtensionNotFound) as error:
         raise GossamerError(f"{path} names no authority ({error}): take it from whoever signed it.") from None
+
+
+def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair, to: Path, overlap: int, days: int) -> Path:
+    """Make an authority that follows, where there is none yet at `to`, and the document that names it."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    trusted = follow(study, run, first, Identities(first), m, today)
+    if signer.certificate != trusted[-1]:
+        raise GossamerError("that authority was followed by another one: give the newest, --authority FOLDER.")
+    if not (to / "certificate.pem").exists():
+        fresh = make_authority(run.partition(":")[0], days)
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(to / "key.pem", fresh.key, private=True)
+        replace_file(to / "certificate.pem", fresh.certificate)
+    number = 1 + sum(1 for _ in documents_in(study))
+    until = today + datetime.timedelta(days=overlap)
+    path = path_of(study, number)
+    step_document(run, number, (to / "certificate.pem").read_bytes(), until).signed_by(signer).save(path)
+    return path

@@ -215,6 +215,11 @@ def certificate_fingerprint(shown: x509.Certificate) -> str:
     return shown.fingerprint(hashes.SHA256()).hex()
 
 
+def fingerprint_of_certificate(certificate: bytes) -> str:
+    """The same, of PEM."""
+    return certificate_fingerprint(_load(certificate, "the certificate"))
+
+
 def members_in(given: bytes, authority: bytes) -> dict[int, bytes]:
     """Every party's certificate, by its number, from the file with which all have enrolled.
 

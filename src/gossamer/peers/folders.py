@@ -94,6 +94,4 @@ def learners_in(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, content: bytes, private: bool = False) -> None:
-    replace_file(path, content)
-    if private:
-        os.chmod(path, 0o600)
+    replace_file(path, content, private=private)

@@ -46,22 +46,10 @@ def new_folder(folder: Path, name: str, address: str | None) -> Request:
         raise GossamerError(f"{folder} cannot be made ({error.strerror}): give another place.") from None
     key, secret = ec.generate_private_key(ec.SECP256R1()), X25519PrivateKey.generate()
     request = make_request(key, secret.public_key(), name, address)
-    write_private(folder / KEY, key_pem(key))
-    write_private(folder / SECRET, to_pem(secret))
+    replace_file(folder / KEY, key_pem(key), private=True)
+    replace_file(folder / SECRET, to_pem(secret), private=True)
     request.signed.save(folder / REQUEST)
     return request
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """A file that nobody else can read at any moment; refuses to replace one."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise GossamerError(f"{path} cannot be written ({error.strerror}): make room for it.") from None
 
 
 def renew(folder: Path, new_key: bool) -> Request:
@@ -72,8 +60,7 @@ def renew(folder: Path, new_key: bool) -> Request:
         request = make_request(key, before.secret, before.name, address, _steps(folder))
     else:
         fresh = ec.generate_private_key(ec.SECP256R1())
-        (folder / NEW_KEY).unlink(missing_ok=True)  # of a request that was not sent
-        write_private(folder / NEW_KEY, key_pem(fresh))
+        replace_file(folder / NEW_KEY, key_pem(fresh), private=True)  # and that of a request that was not sent
         steps = handed_on(_steps(folder), key, fresh.public_key())
         request = make_request(fresh, before.secret, before.name, address, steps)
     request.signed.save(folder / REQUEST)

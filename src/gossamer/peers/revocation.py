@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
-from gossamer.peers.certificates import Revoked
+from gossamer.peers.certificates import Pair, Revoked
 from gossamer.peers.logs import log
 from gossamer.peers.signed import Signed, read_signed
 
@@ -90,3 +90,15 @@ def newer_list(folder: Path, accepted: RevokedList) -> Signed | None:
     if missing:
         raise GossamerError(f"{path} leaves out what list {accepted.number} has revoked: ask for one that has it all.")
     return signed
+
+
+def revoke(study: Path, run: str, learner: int, what: Mapping[str, str], signer: Pair) -> Path:
+    """The next list of a run, signed: all that was revoked before, and one certificate or key more."""
+    path, before = study / FILE, NOBODY
+    if path.exists():
+        before = list_in(read_signed(path), str(path))
+    entry = {"learner": learner, **what}
+    if entry in before.entries:
+        raise GossamerError(f"{path} has that already, as list {before.number}: give it to all parties.")
+    before.with_entry(entry).signed_for(run).signed_by(signer).save(path)
+    return path
