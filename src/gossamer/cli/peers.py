@@ -17,8 +17,8 @@ from rich.text import Text
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
-from gossamer.cli.peer import needs_extra
-from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.peer import NOT_PRIVATE, needs_extra
+from gossamer.cli.peers_lines import differences_in, printable, spent_of, uncancelled_in, whom_epsilon_is_against
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue
 from gossamer.spec import Spec
@@ -91,6 +91,7 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,
     live_stay: bool = live.STAY,
@@ -102,7 +103,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay), not_private))
 
 
 @peers.command("status")
@@ -118,6 +119,35 @@ def status(
     statuses = read_statuses(folder)
     console_beside(json).print(view_of(statuses))
     put_json(json, statuses)
+
+
+@peers.command("watch")
+def watch(
+    addresses: list[str] = typer.Argument(None, metavar="HOST:PORT", help="/metrics of parties that agree to it."),
+    file: Path | None = typer.Option(None, help="More of them, one a line, or Prometheus's list of targets as .json."),
+    every: float = typer.Option(5.0, min=0.5, max=3600, help="Seconds from one question to the next."),
+    timeout: float = typer.Option(5.0, min=0.1, max=600, help="Seconds that an answer may take."),
+    late: float = typer.Option(30.0, min=0, help="Seconds that a party may be waited for."),
+    once: bool = typer.Option(False, "--once", help="One look; the exit code is 1 where something is wrong."),
+    json: str | None = json_option("one look (as with --once)"),
+) -> None:
+    """One table of a whole run, from /metrics of the parties that agree to it: rounds, ε, and whom others wait for.
+
+    \b
+    gossamer peers watch a.example.org:9400 b.example.org:9400
+    gossamer peers watch --file targets.txt --once --json
+    """
+    needs_extra()
+    from gossamer.cli.peers_watch import look_once, targets_of, watch_until_done
+    from gossamer.peers.scraping import read_targets
+    from gossamer.peers.watching import Watch
+
+    json_file(json)
+    watched = Watch(targets_of([*(addresses or []), *(read_targets(file) if file else [])]), every, timeout)
+    watched.start()
+    if once or json is not None:
+        raise typer.Exit(look_once(watched, late, json))
+    watch_until_done(watched, late)
 
 
 @peers.command("collect")
@@ -173,8 +203,8 @@ def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
     why = [*differences_in(statuses), *uncancelled_in(statuses)]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
-    notes = [f"[yellow]•[/] {escape(_printable(sentence))}" for sentence in why[:NOTES]]
-    whom = [escape(_printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
+    notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
+    whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
     return Group(table_of(statuses), *map(Text.from_markup, whom + notes + more))
 
 
@@ -193,7 +223,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
-            escape(_printable(_state(one))),
+            escape(printable(_state(one))),
             rounds,
             "" if loss is None else f"{loss:.4f}",
             "" if score is None else f"{score:.4f}",
@@ -203,11 +233,6 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
             waits + since,
         )
     return table
-
-
-def _printable(text: str) -> str:
-    """Some of it others have said."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _state(one: dict[str, Any]) -> str:

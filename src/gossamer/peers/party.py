@@ -28,6 +28,7 @@ from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.membership import Change, History
+from gossamer.peers.mixing import add_scaled, set_scaled
 from gossamer.peers.versions import Place, Places, handed
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
 from gossamer.privacy import Boundary
@@ -421,8 +422,6 @@ class Party:
 
     def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
-        from gossamer.peers.mixing import add_scaled, set_scaled
-
         place = self._places.at(t)
         terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._heard(t, channel).items()]
         if place.own[over]:

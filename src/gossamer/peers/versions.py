@@ -126,9 +126,8 @@ class Places:
             whole = {over: sum(row.values()) for over, row in hears.items()}
             hears = {over: {j: w / whole[over] for j, w in row.items()} for over, row in hears.items()}
             own, apart = dict.fromkeys(mixes, 0.0), dict.fromkeys(mixes, 0.0)
-            rows = rows._replace(
-                **{f"{over}_ii": np.full((1, 1), -1.0) for over in ("R", "W", "D")}, C_ii=np.zeros((1, 1))
-            )
+            nothing = np.full((1, 1), -1.0)  # 1 + R_ii is what it keeps of its own value
+            rows = rows._replace(R_ii=nothing, W_ii=nothing, D_ii=nothing, C_ii=np.zeros((1, 1)))
         public = self._public.setdefault(
             version, PublicValues(self._algorithm, network, _rows(network, version, mixes))
         )
