@@ -367,7 +367,7 @@ def test_whoever_repeats_himself_is_answered_once(tmp_path):
     node = team.nodes[0]
 
     async def queued():
-        out = links.Outbound()
+        out = links.Outbound(links.ANSWERS)
         for _ in range(1000):
             out.put(node.hello)
             out.put(pack_once(wire.Ack(3)))

@@ -86,6 +86,7 @@ class Node:
         self.releases: dict[int, Release] = {}  # what neighbours have last said that they run
         self.membership = PassingOn(party, verify or _takes_none, self.releases)
         self._changed: Callable[[Change], None] = changed or (lambda change: None)
+        self.apart: dict[int, str] = {}  # why links do not open that two ends see otherwise
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
@@ -320,6 +321,12 @@ class Node:
         """A neighbour has said what it runs, as it does on every link that opens."""
         self.releases[j] = release
 
+    def met_apart(self, j: int, why: str) -> None:
+        """Whether this learner and a neighbour agree on who opens their links; empty where they do."""
+        if why and self.apart.get(j) != why:
+            log.warning("links differ", extra={"with": j, "why": why})
+        self.apart[j] = why
+
     def _of_release(self, j: int) -> str:
         """Both releases, for a sentence about a neighbour that may have another one."""
         theirs = self.releases.get(j)  # a transport need not know it
@@ -327,12 +334,17 @@ class Node:
             return ""
         return f" ({theirs.named}; here {OWN_RELEASE.named})"
 
-    def answer_stranger(self, sender: int) -> list[bytes]:
-        """What a learner of the run is told that dials this one, which does not hear it: its graph must be another."""
+    def answer_stranger(self, sender: int, sends: bool = False) -> list[bytes]:
+        """What a learner of the run is told that dials this one for a link that is not here: its graph must be another.
+
+        `sends`: for one on which this learner would send.
+        """
         here = self.party.i
+        edge = f"{here} → {sender}" if sends else f"{sender} → {here}"
         sentence = (
-            f"learner {sender} sends to learner {here}, which has no link {sender} → {here} in its [run] graph or does "
-            "not use it in its [run] method: let both have the same graph file and party.toml, and start again."
+            f"learner {sender} {'hears' if sends else 'sends to'} learner {here}, which has no link {edge} in its "
+            "[run] graph or does not use it in its [run] method: let both have the same graph file and party.toml, and "
+            "start again."
         )
         self._strangers[sender] = time.monotonic()
         self.differences.setdefault(sender, sentence)

@@ -29,6 +29,7 @@ from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.membership import Change, History
 from gossamer.peers.mixing import add_scaled, set_scaled
+from gossamer.peers.signed import LIMIT
 from gossamer.peers.versions import Place, Places, handed
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
 from gossamer.privacy import Boundary
@@ -254,6 +255,17 @@ class Party:
         if self.history.taken_in(t) is None or t >= self.last:
             return {}
         return {Expected(*one): field for one, field in self._places.inherits(t).items()}
+
+    @property
+    def room(self) -> int:
+        """Bytes that may have to wait for one listener: all that is not yet used, and the same sent once more.
+
+        Somebody who has just joined has sent nothing yet, and goes by what it will send; a document comes beside it.
+        """
+        rounds = [sum(map(len, messages)) for sent in self._outbox.values() for messages in sent.values()]
+        coming = 0 if rounds or self.finished else len(self._channels(self.round))
+        largest = max(rounds, default=coming * (self.size * DTYPES[self.dtype].itemsize + SMALL))
+        return largest * 2 * rounds_kept(self.size, self.dtype, self.lateness) + 2 * LIMIT
 
     def last_sent(self) -> dict[str, Array]:
         """The newest vectors that were sent on each channel, as they were sent."""

@@ -26,6 +26,7 @@ from gossamer.peers.boundary import boundary_of
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import read_credentials
 from gossamer.peers.declaration import refuse_open_keys, stated
+from gossamer.peers.dials import places_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
@@ -37,7 +38,7 @@ from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
-from gossamer.peers.transport import MakeTransport, Transport, Wiring
+from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
 from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
@@ -48,6 +49,7 @@ TICK, LINGER = 0.2, 30.0  # seconds
 
 def connect_links(wiring: Wiring) -> Transport:
     """The usual transport. gRPC is loaded when a learner joins its neighbours, and not while it waits for records."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # or it writes a line for everybody who fails to shake hands
     from gossamer.peers.links import Links
 
     return Links(wiring)
@@ -193,22 +195,23 @@ class LearnerProcess:
 
     def _join(self, party: Party) -> tuple[Node, Transport]:
         """The party on its transport."""
-        plan, own = self.plan, self.plan.config.party
-        known = {int(j): neighbour.address for j, neighbour in plan.config.neighbours.items() if neighbour.address}
-        for j in party.tells:
-            if j not in known:
-                raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
+        plan, listen = self.plan, self.plan.config.party.listen
+        places = places_of(party.i, listen, plan.config.neighbours, party.tells, party.hears)
         wiring = Wiring(
-            plan.learner, own.listen, {j: known[j] for j in party.tells}, party.hears, self.own, self.identities,
+            plan.learner, listen, places.addresses, party.hears, self.own, self.identities,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
-            stranger=lambda j: node.answer_stranger(j),
+            stranger=lambda j, sends: node.answer_stranger(j, sends),
             release=lambda j, release: node.met_release(j, release),
+            apart=lambda j, why: node.met_apart(j, why),
+            sources=places.sources,
+            room=max(ROOM, party.room),
         )  # fmt: skip
         transport = self._connect(wiring)
         node = Node(
-            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared
-        )
+            party, transport, plan.run_name, self.journal.epoch, self._hook,
+            patience=plan.config.party.patience, shared=plan.shared,
+        )  # fmt: skip
         return node, transport
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:

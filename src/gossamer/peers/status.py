@@ -99,7 +99,7 @@ class Status:
             "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
-            "differs": {str(j): why for j, why in sorted(node.differences.items())},
+            "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
