@@ -150,6 +150,7 @@ class Neighbour(Plain, frozen=True):
     address: str | None = None  # where it listens, if this party dials it
     dial: Dial = "sender"  # who opens the links to and from it: see gossamer.peers.dials
     certificate: str | None = None  # its own, if the run's authority has not signed it
+    believe: bool = True  # where it says that this party's journal is old; false: the owner knows that it is not
 
 
 class Config(Plain, frozen=True):
@@ -397,7 +398,8 @@ def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
     lines = _tables(config, SHARED + OWN)
     for j, neighbour in config.neighbours.items():
-        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
+        usual = msgspec.to_builtins(Neighbour())
+        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v != usual[k]}
         lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
     return "\n".join(lines)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from gossamer.errors import GossamerError
 from gossamer.peers import wire
 from gossamer.peers.agreement import Shared, decode_settings, encode_settings, tell_differences
+from gossamer.peers.doubts import Doubts
 from gossamer.peers.logs import log, warn_rarely
 from gossamer.peers.membership import Change, History
-from gossamer.peers.party import Party
+from gossamer.peers.party import OlderHereError, Party
 from gossamer.peers.passing_on import CAPABILITY, PassingOn, Verify
 from gossamer.peers.release import OWN_RELEASE, Release
 from gossamer.peers.signed import Signed
@@ -39,7 +40,7 @@ SAY = 2.0  # seconds of waiting, after which the log says for whom, and again wh
 FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
-OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
+OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
 
 
 def _takes_none(signed: Signed, history: History) -> None:
@@ -55,8 +56,9 @@ def pack_once(header: Header) -> bytes:
 class Node:
     """Drives one party. `hook` is called at named moments, where tests end the process.
 
-    `shared` is what `run` is the fingerprint of, for neighbours that have something else. `verify` refuses documents of
-    membership that do not count here, and `changed` is told of those that were accepted.
+    `shared` is what `run` is the fingerprint of, for neighbours that have something else. `disbelieved` are those whose
+    word is not taken that this learner's journal is old. `verify` refuses documents of membership that do not count
+    here, and `changed` is told of those that were accepted.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Node:
         hook: Hook | None = None,
         patience: float = 10.0,
         shared: Shared | None = None,
+        disbelieved: Collection[int] = (),
         verify: Verify | None = None,
         changed: Callable[[Change], None] | None = None,
     ) -> None:
@@ -79,6 +82,7 @@ class Node:
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()  # when a round was last taken, and last sent again
         self._say_after = SAY
+        self.doubts = Doubts(disbelieved)  # neighbours that say that this learner's journal is old
         self._shared: Shared = shared or {}
         self._settings = wire.pack(Frame(Settings(), encode_settings(self._shared)))
         self._told: dict[int, float] = {}  # when this learner's settings were last sent to a neighbour of another run
@@ -128,7 +132,10 @@ class Node:
         self._hook("sent")
 
     def send_all(self, to: int, since: int = 0) -> None:
-        """Send all that one listener may not have used, from round `since` on; first that it knows of all changes."""
+        """Send all that one listener may not have used, from round `since` on, once it knows of all changes; while
+        somebody says that the journal is old, nothing."""
+        if self.doubts.halting:
+            return
         if not self.membership.knows(to):
             if self.membership.can_read(to):
                 for frame in self.membership.wanting(to):
@@ -170,7 +177,7 @@ class Node:
     def go_on(self) -> None:
         """Take as many rounds as can be taken with what is there."""
         party = self.party
-        while party.ready:
+        while party.ready and not self.doubts.halting:
             used = party.advance()
             self._progress, self._say_after = time.monotonic(), SAY
             if party.without:
@@ -180,7 +187,7 @@ class Node:
             self.resend(since=party.round)
             turns = [change for t in (used, party.round) if (change := party.history.taken_in(t)) is not None]
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished or turns:
-                for j in party.heard_in(used):
+                for j in self._not_held(party.heard_in(used)):
                     self._reply(j, pack_once(Ack(used)))
             for change in turns:
                 if change.at == party.round:
@@ -202,7 +209,7 @@ class Node:
             self.go_on()
         if waiting >= self._say_after:
             self._say_after *= 2
-            whom = awaited or ("records" if self.party.starved else [])
+            whom = self.doubts.halting or awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
@@ -214,10 +221,8 @@ class Node:
             self._hello(sender, header, arrived.answer)
         elif isinstance(header, Refusal):
             if header.reason == OLD_JOURNAL and sender in [*self.party.hears, *self.party.tells]:
-                raise GossamerError(
-                    f"learner {sender} refuses this one, whose journal is older than what it has sent: nothing more is "
-                    "sent; join a new run."
-                )
+                why = f"learner {sender} refuses this one, and says that its journal is older than what it has sent"
+                self._hold(sender, lambda: self.doubts.refusal_claims(sender, why))
             raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
         elif isinstance(header, Settings):
             self._compare(sender, frame.payload)
@@ -233,7 +238,7 @@ class Node:
             before = self.done
             self.party.acknowledged(sender, header.round)
             if self.done and not before:
-                for j in self.party.tells:
+                for j in self._not_held(self.party.tells):
                     self._send(j, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)
@@ -257,8 +262,14 @@ class Node:
         try:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
+            if isinstance(refused, OlderHereError):
+                why = str(refused)
+                self._hold(sender, lambda: self.doubts.hello_claims(sender, why))
             say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
+        self.doubts.hello_in_order(sender)
+        if sender in self.doubts.held:
+            raise RefusedError("held", self.doubts.held[sender])
         self._welcome.add(sender)
         self._left.discard(sender)
         self.differences.pop(sender, None)
@@ -316,6 +327,17 @@ class Node:
                 log.info(event, extra={"learner": i, "round": change.at})
 
     # -- whom it does not go together with ------------------------------------------------------------------------
+
+    def _hold(self, sender: int, claim: Callable[[], None]) -> None:
+        """Use nothing more of a neighbour that says that this journal is old, and tell the owner."""
+        self._welcome.discard(sender)
+        claim()
+        about = {"neighbour": sender, "halted": bool(self.doubts.halting), "why": self.doubts.held[sender]}
+        warn_rarely(self.refused, (sender, "held"), "held", about)
+
+    def _not_held(self, neighbours: Iterable[int]) -> list[int]:
+        held = self.doubts.held
+        return [j for j in neighbours if j not in held]
 
     def met_release(self, j: int, release: Release) -> None:
         """A neighbour has said what it runs, as it does on every link that opens."""

@@ -40,6 +40,7 @@ from gossamer.types import Array, Matrix
 
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
+FAR_OFF = 1 << 53  # no journal is opened so often; and every whole number below it is one everywhere
 
 
 class Feed(Protocol):
@@ -51,6 +52,10 @@ class Feed(Protocol):
     def arrivals(self, t: int) -> Batch: ...
     def read(self, t: int) -> str:
         """What of the records is behind a learner that has used round t's, to be compared after a restart."""
+
+
+class OlderHereError(RefusedError):
+    """A hello that can only be true if this learner's own journal is old: see gossamer.peers.doubts."""
 
 
 class Expected(NamedTuple):
@@ -117,10 +122,12 @@ class Party:
         self._over: dict[int, dict[str, tuple[Matrix, bool]]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
+        self._spoke: set[int] = set()  # the neighbours whose hello was in order in this life
         self._start()
 
     def _start(self) -> None:
         now = self.journal.latest()
+        self._resumed = now is not None and not self.journal.unused
         first = self.history.first_round(self.i)
         place, rounds = self._at(first)
         state = rounds.start(self.algorithm.init(place.rows, np.zeros((1, self.size))))
@@ -358,7 +365,14 @@ class Party:
         """The neighbours that keep this learner from going on, or from being done."""
         if self.finished:
             return [j for j, used in self._acked.items() if any(used < t and j in o for t, o in self._outbox.items())]
-        return sorted({one.sender for one in self._absent()} | set(self.slow()))
+        return sorted({one.sender for one in self._absent()} | set(self.slow()) | set(self.unheard()))
+
+    def unheard(self) -> list[int]:
+        """Listeners that may know of rounds which this journal does not: who goes on from one draws nothing before
+        they have said hello. The last step draws nothing."""
+        if not self._resumed or self.round + 1 >= self.last:
+            return []
+        return sorted(self._places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
 
     @property
     def starved(self) -> bool:
@@ -387,7 +401,7 @@ class Party:
         The second condition bounds what is stored and sent ahead, for links that go only one way as well. It cannot
         hang: whoever is least far on is not ahead of its listeners, which have all used the rounds before.
         """
-        if self.broken or self.finished or self.slow():
+        if self.broken or self.finished or self.slow() or self.unheard():
             return False
         if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
             return False
@@ -477,8 +491,15 @@ class Party:
         """A neighbour has said hello. One that is behind what it has shown us before has an old journal.
 
         Two links bring what they carry in any order. So within one epoch a hello is compared only with what came on the
-        same link, the one on which numbers are sent; an answer, on the other link, may be older than that.
+        same link, the one on which numbers are sent; an answer, on the other link, may be older than that. One that is
+        ahead of what can have been sent to it says that ours is old: OlderHereError.
         """
+        if not (0 < epoch < FAR_OFF and 0 <= round_ <= self.steps):
+            raise RefusedError(
+                "impossible",
+                f"learner {neighbour} says hello in life {epoch} and round {round_}, expected a life from 1 to "
+                f"{FAR_OFF - 1} and a round from 0 to {self.steps}, which this run has.",
+            )
         known, used = self.heard.get(neighbour, (0, -1))
         shown = max(used, self._acked.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
         if epoch < known or round_ < shown:
@@ -488,10 +509,12 @@ class Party:
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
         if neighbour in self._acked and round_ > self._farthest(neighbour):
-            raise GossamerError(
-                f"learner {neighbour} is in round {round_} and has used what this one, in round {self.round}, does not "
-                "remember to have sent: this journal was lost or put back in time; join a new run."
+            raise OlderHereError(
+                "ahead",
+                f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
+                f"{self.round}, does not remember to have sent",
             )
+        self._spoke.add(neighbour)
         self.journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:

@@ -211,6 +211,7 @@ class LearnerProcess:
         node = Node(
             party, transport, plan.run_name, self.journal.epoch, self._hook,
             patience=plan.config.party.patience, shared=plan.shared,
+            disbelieved=[int(j) for j, neighbour in plan.config.neighbours.items() if not neighbour.believe],
         )  # fmt: skip
         return node, transport
 

@@ -92,12 +92,14 @@ class Status:
         waits_for = [] if state or node.done or node.waiting < EVERY else party.awaited()
         if state is None:
             starved = "waiting for records" if party.starved else "running"
-            self.state = "delivering" if party.finished else "waiting" if waits_for else starved
+            going_on = "delivering" if party.finished else "waiting" if waits_for else starved
+            self.state = "held" if node.doubts.halting else going_on
         self.errors = self._own_errors(party.state.theta)
         return {
             "round": party.round, "waits_for": waits_for, "waits": round(node.waiting, 1),
             "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
+            "held": {str(j): why for j, why in node.doubts.held.items()},
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
             "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
