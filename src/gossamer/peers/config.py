@@ -150,6 +150,7 @@ class Neighbour(Plain, frozen=True):
     address: str | None = None  # where it listens, if this party dials it
     dial: Dial = "sender"  # who opens the links to and from it: see gossamer.peers.dials
     certificate: str | None = None  # its own, if the run's authority has not signed it
+    believe: bool = True  # where it says that this party's journal is old; false: the owner knows that it is not
 
 
 class Config(Plain, frozen=True):

@@ -35,6 +35,7 @@ from gossamer.peers.descriptors import connections_allowed
 from gossamer.peers.dials import Dials, decode_dials, encode_dials, tell_apart
 from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
+from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
@@ -90,7 +91,7 @@ class Links(Transport):
         self._i, self._listen = wiring.learner, wiring.listen
         self._addresses, self._sources = dict(wiring.addresses), dict(wiring.sources)
         self._hears, self._room = set(wiring.hears), wiring.room
-        self._own, self._identities = wiring.own, wiring.identities
+        self._own, self._identities, self._faces = wiring.own, wiring.identities, Faces()
         self._take, self._hello, self._answer_stranger = wiring.take, wiring.hello, wiring.stranger
         self._tell_release = wiring.release or (lambda j, release: None)
         self._tell_apart = wiring.apart or (lambda j, why: None)
@@ -157,7 +158,7 @@ class Links(Transport):
                 self._rarely.say("link closed", self._edge(way), "its certificate is no longer accepted")
                 _cancel(caller.task)
         for way, task in list(self._dialling.items()):
-            if identities.expected(way.neighbour) != before.expected(way.neighbour):
+            if not self._faces.accepted(before, identities, way.neighbour):
                 task.cancel()
                 self._dial(way)
 
@@ -223,6 +224,8 @@ class Links(Transport):
                 why = f"{error.code().name}: {error.details()}"
             except Exception as error:  # whatever it was, the link is dialled again
                 why = repr(error)
+            if not opened:
+                self._faces.forget(way.neighbour)  # it may have another certificate by now
             self._rarely.say(event, edge, why)
             lasted = time.monotonic() - opened[0] if opened else 0.0
             await self._pause(way.neighbour, backoff.after(outcome, lasted))
@@ -236,10 +239,11 @@ class Links(Transport):
 
     async def _open(self, way: Way, opened: list[float]) -> None:
         """Use a new stream until it ends."""
-        trusted, name = self._identities.expected(way.neighbour)
+        address = (self._addresses if way.sends else self._sources)[way.neighbour]
+        assert address is not None  # or it would not be dialled
+        trusted, name = await self._faces.expected(self._identities, way.neighbour, address)
         credentials = grpc.ssl_channel_credentials(trusted, *self._own)
         options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
-        address = (self._addresses if way.sends else self._sources)[way.neighbour]
         async with grpc.aio.secure_channel(address, credentials, options) as channel:
             stream = channel.stream_stream(METHOD if way.sends else HEAR)(metadata=self._metadata(way.neighbour))
             queue = self._begin(way)  # what waited for a link that is gone is sent anew by the node

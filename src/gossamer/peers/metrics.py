@@ -46,6 +46,7 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
         ),
         Metric("gossamer_refused_total", "Frames that were refused.", refused),
         Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
+        Metric("gossamer_certificate_days_left", "Until its certificate ends.", status.credentials.days_left),
         Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),
     ]
     if spent is not None:

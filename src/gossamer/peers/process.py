@@ -24,7 +24,7 @@ from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.config import Plan
-from gossamer.peers.credentials import read_credentials
+from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.dials import places_of
 from gossamer.peers.feed import Records, Spool
@@ -65,12 +65,12 @@ class LearnerProcess:
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
-        self.own, self.identities = read_credentials(plan)
         refuse_open_keys(plan)
+        self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         if pairs is not None:  # before anything is moved
-            public = partners_keys(plan, self.identities, plan.read(party.partners))
+            public = partners_keys(plan, self._credentials.now.identities, plan.read(party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
@@ -84,7 +84,7 @@ class LearnerProcess:
         except GossamerError:
             self.journal.close()
             raise
-        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed)
+        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, self._credentials)
 
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
@@ -124,6 +124,7 @@ class LearnerProcess:
             return 0
         party = self._party()
         (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
+        self._credentials.look()  # it may have waited long for its records
         node, transport = self._join(party)
         self._status.node = node
         metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self._status, node, transport)
@@ -197,7 +198,7 @@ class LearnerProcess:
         plan, listen = self.plan, self.plan.config.party.listen
         places = places_of(party.i, listen, plan.config.neighbours, party.tells, party.hears)
         wiring = Wiring(
-            plan.learner, listen, places.addresses, party.hears, self.own, self.identities,
+            plan.learner, listen, places.addresses, party.hears, *self._credentials.now,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
             stranger=lambda j, sends: node.answer_stranger(j, sends),
@@ -210,13 +211,14 @@ class LearnerProcess:
         node = Node(
             party, transport, plan.run_name, self.journal.epoch, self._hook,
             patience=plan.config.party.patience, shared=plan.shared,
+            disbelieved=[int(j) for j, neighbour in plan.config.neighbours.items() if not neighbour.believe],
         )  # fmt: skip
         return node, transport
 
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
         """Go on, round by round, until nobody needs this learner any more, or it is told to stop."""
         failed = asyncio.ensure_future(transport.failed())
-        told, done_since = 0.0, None
+        told, looked, done_since = 0.0, 0.0, None
         try:
             while not stop.is_set() and not node.over:
                 self._check_input()
@@ -224,6 +226,10 @@ class LearnerProcess:
                 if time.monotonic() - told >= EVERY:
                     told = time.monotonic()
                     self._status.write()
+                if time.monotonic() - looked >= LOOK:
+                    looked = time.monotonic()
+                    if (found := self._credentials.look()) is not None:
+                        transport.renew(*found)
                 if node.done:
                     done_since = done_since or time.monotonic()
                     if time.monotonic() - done_since > LINGER:
