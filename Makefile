@@ -41,6 +41,7 @@ docs: $(VENV)/.installed-dev  # the tests build it, too
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/simulator.py

@@ -51,7 +51,7 @@ class ReservoirRegression(gs.LogisticRegression):
     size: int = 100
     seed: int = 0
 
-    def _records(self, table: Any, keep: Any, room: Integers) -> LinearMemory:
+    def _records(self, table: Any, keep: Any, room: Integers, alone: bool = False) -> LinearMemory:
         return Reservoir(self, table, keep, np.minimum(room, self.size))
 
 

@@ -156,7 +156,7 @@ class Remembers(gs.RidgeRegression):
 
     made: Any = None
 
-    def memory(self, table: Table, keep: Any, room: Any) -> Any:
+    def memory(self, table: Table, keep: Any, room: Any, alone: bool = False) -> Any:
         return self.made
 
 

@@ -25,7 +25,7 @@ import scipy.sparse.csgraph  # noqa: F401, with what follows: loaded once, befor
 
 from gossamer.errors import GossamerError
 from gossamer.models import kernels  # noqa: F401
-from gossamer.peers import mixing  # noqa: F401
+from gossamer.peers import compiled  # noqa: F401
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
 from gossamer.peers.process import run_learner

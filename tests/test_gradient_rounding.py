@@ -26,6 +26,7 @@ MODELS = {
     "softmax": lambda **given: gs.SoftmaxRegression(CLASSES, **given),
     "squared": gs.RidgeRegression,
 }
+both = pytest.mark.parametrize("alone", [False, True], ids=["compiled", "by NumPy"])
 KINDS = ["dense", "float32", "bits", "sparse bits", "scaled bits"]
 
 
@@ -113,17 +114,18 @@ def dense(table):
     return found.toarray() if table.codebook is not None else found
 
 
+@both
 @pytest.mark.parametrize("size", [1.0, 2.0**10, 2.0**30])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("name", "c"), [("logistic", None), ("softmax", None), *((m, 0.3) for m in MODELS)])
-def test_a_records_gradient_is_as_close_and_as_short_as_is_accounted(name, c, order, kind, size):
+def test_a_records_gradient_is_as_close_and_as_short_as_is_accounted(name, c, order, kind, size, alone):
     rng = np.random.default_rng([len(name), order, KINDS.index(kind), int(size)])
     count, n = 12, 9
     model = MODELS[name](clip=None if c is None else Clip(order, c))
     table = table_of(kind, rng, count, n)
     reach = model.reach(table.bounds, order, Sizes(n))
-    memory = model.memory(table, "latest", np.ones(count, dtype=np.int64))
+    memory = model.memory(table, "latest", np.ones(count, dtype=np.int64), alone=alone)
     memory.observe(one_each(table))
     fixed = reach.error + mean_error(reach.c, 1)
     clipped, worst = 0, 0.0
@@ -146,31 +148,33 @@ def test_a_records_gradient_is_as_close_and_as_short_as_is_accounted(name, c, or
     assert alone or size < 2.0**30 or worst > fixed, "what θ's size adds is needed"
 
 
+@both
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
 @given(seed=st.integers(0, 2**32 - 1), c=st.floats(1e-3, 1e3), power=st.floats(0, 100))
-def test_no_clipped_gradient_is_longer_than_c(name, order, kind, seed, c, power):
+def test_no_clipped_gradient_is_longer_than_c(name, order, kind, seed, c, power, alone):
     """Norms and limits were rounded to the nearest, and float32's by 1.2e-7: half of the records were above c."""
     rng = np.random.default_rng(seed)
     count, n = 8, int(rng.integers(1, 12))
     model, table = MODELS[name](clip=Clip(order, c)), table_of(kind, rng, count, n)
-    memory = model.memory(table, "latest", np.ones(count, dtype=np.int64))
+    memory = model.memory(table, "latest", np.ones(count, dtype=np.int64), alone=alone)
     memory.observe(one_each(table))
     for row in memory.gradient(points(rng, count, n * model.outputs, 10.0**power)):
         assert within(row, order, c)
 
 
+@both
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("order", [1, 2])
-def test_whatever_the_record_and_the_point_clipping_holds(name, order):
+def test_whatever_the_record_and_the_point_clipping_holds(name, order, alone):
     """Features that overflow in a margin, or underflow in a norm, and labels as large: ‖∇l‖ ≤ c, and no NaN."""
     model = MODELS[name](clip=Clip(order, 1.0))
     sizes = [1e-320, 1e-200, 1e-160, 1e-120, 1e-5, 1.0, 1e90, 1e110, 1e160, 1e250, 1e307]
     X = np.array([[[s, -s, s], [s, s, 0.0], [s, 1.0, -1.0]] for s in sizes]).reshape(-1, 3)
     labels = np.arange(len(X)) % 2.0 * (1e300 if name == "squared" else 1)
     table = dense_table(X, labels)
-    memory = model.memory(table, "latest", np.ones(len(X), dtype=np.int64))
+    memory = model.memory(table, "latest", np.ones(len(X), dtype=np.int64), alone=alone)
     memory.observe(one_each(table))
     with np.errstate(all="ignore"):
         for theta in (0.0, 1.0, -1e100, 1e100, 1e300):
@@ -189,20 +193,21 @@ def exact_sum(values):
     return Fraction(sum(numerator * (below // denominator) for numerator, denominator in ratios), below)
 
 
+@both
 @pytest.mark.parametrize("count", [1, 5, 1000, 3001])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("name", "c"), [("logistic", None), ("softmax", None), *((m, 0.3) for m in MODELS)])
-def test_a_mean_is_as_close_to_the_exact_one_as_is_accounted(name, c, order, kind, count):
+def test_a_mean_is_as_close_to_the_exact_one_as_is_accounted(name, c, order, kind, count, alone):
     rng = np.random.default_rng([len(name), order, KINDS.index(kind), count])
     n = 7
     model = MODELS[name](clip=None if c is None else Clip(order, c))
     table = table_of(kind, rng, max(count, 2), n)
     theta = points(rng, 1, n * model.outputs, 100.0)
-    alone = model.memory(table, "latest", np.ones(len(table), dtype=np.int64))
-    alone.observe(one_each(table))
-    each = alone.gradient(np.repeat(theta, len(table), axis=0))[:count]
-    together = model.memory(table, "history", np.array([count]))
+    single = model.memory(table, "latest", np.ones(len(table), dtype=np.int64), alone=alone)
+    single.observe(one_each(table))
+    each = single.gradient(np.repeat(theta, len(table), axis=0))[:count]
+    together = model.memory(table, "history", np.array([count]), alone=alone)
     together.observe(Batch(table.rows[:count], table.labels[:count], np.array([count])))
     found = together.gradient(theta)[0]
     exact_mean = [exact_sum(column) / count for column in each.T.tolist()]
@@ -214,17 +219,18 @@ def test_a_mean_is_as_close_to_the_exact_one_as_is_accounted(name, c, order, kin
     assert sum(abs(v) ** order for v in off) <= Fraction(float(bound)) ** order
 
 
+@both
 @pytest.mark.parametrize("size", [1.0, 2.0**30])
 @pytest.mark.parametrize("kind", ["bits", "sparse bits", "scaled bits"])
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("name", "c"), [("logistic", None), *((m, 0.3) for m in MODELS)])
-def test_so_is_one_by_tables_of_partial_sums(name, c, order, kind, size):
+def test_so_is_one_by_tables_of_partial_sums(name, c, order, kind, size, alone):
     rng = np.random.default_rng([len(name), order, KINDS.index(kind), int(size)])
     count, n = 80, 14
     model, table = MODELS[name](clip=None if c is None else Clip(order, c)), table_of(kind, rng, count, n)
     assert table.codebook is not None
     assert 2 * count * table.rows.shape[1] >= len(table.codebook.first) - 1, "so many that sums are looked up"
-    memory = model.memory(table, "history", np.array([count]))
+    memory = model.memory(table, "history", np.array([count]), alone=alone)
     memory.observe(Batch(table.rows, table.labels, np.array([count])))
     theta = points(rng, 1, n * model.outputs, size)
     found = memory.gradient(theta)[0]

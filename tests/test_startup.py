@@ -105,6 +105,45 @@ def test_a_peer_that_waits_for_records_has_loaded_no_compiler(gossamer, tmp_path
     assert not [name for name in ("numba", "llvmlite", "matplotlib", "torch") if f"/{name}/" in maps]
 
 
+PEER = """
+import json, sys
+from pathlib import Path
+from gossamer.peers.config import read_config
+from gossamer.peers.process import run_learner
+def look(moment):
+    told = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
+    peak = next(int(words[1]) for words in told if words[0] == "VmHWM:") * 1024 / 1e6
+    loaded = [name for name in ("numba", "llvmlite", "scipy.optimize", "scipy.linalg") if name in sys.modules]
+    Path(sys.argv[1], "looked.json").write_text(json.dumps([peak, loaded]))
+run_learner(read_config(sys.argv[1]), look, quiet=True)
+"""
+MOST_MEMORY = 120.0  # MB
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs the extra `peers`")
+def test_a_learner_of_few_parameters_needs_neither_a_compiler_nor_much_memory(gossamer, tmp_path):
+    """All its rounds, with TLS, journal and exact noise; its peak, at which the mushrooms' learners had 275 MB."""
+    from test_processes import free_ports
+
+    words = ["--learners", "3", "--steps", "12", "--port", str(free_ports(3))]
+    assert gossamer("peers", "init", "run", *words)[0] == 0
+    folders = [tmp_path / "run" / f"learner-{i}" for i in range(3)]
+    processes = [subprocess.Popen([sys.executable, "-c", PEER, str(folder)]) for folder in folders]
+    try:
+        assert [process.wait(LIMIT) for process in processes] == [0, 0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for folder in folders:
+        assert state_of(folder) == "done"
+        assert json.loads((folder / "status.json").read_text())["epsilon"][0] > 0
+        peak, loaded = json.loads((folder / "looked.json").read_text())
+        assert loaded == []
+        assert peak <= MOST_MEMORY
+
+
 def state_of(folder):
     """What a learner says of itself, or None while it has said nothing."""
     status = folder / "status.json"

@@ -6,6 +6,8 @@ import importlib
 import sys
 from functools import cache
 
+FEW = 2048  # numbers for which NumPy or Python alone are quick enough
+
 TYPE_CHECKING = False  # importing typing for it would cost more than all the rest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +18,20 @@ if TYPE_CHECKING:
 def import_once(module: str) -> Any:
     """A module, for code that runs in every round: from the second call on this costs a tenth of `import`."""
     return importlib.import_module(module)
+
+
+def worth_compiling(numbers: int) -> bool:
+    """Whether so many numbers are for a compiled function, where another one gives the same bits without numba.
+
+    Numba takes a tenth of a second and 100 MB to load, which a learner of few parameters, one process of many on a
+    machine, never gets back. Where something else has loaded it, it is used.
+    """
+    return numbers > FEW or "numba" in sys.modules
+
+
+def kernels_for(numbers: int, room: str) -> Any:
+    """The module `compiled` of a room, or `few`, which has functions of the same names and results."""
+    return import_once(f"{room}.{'compiled' if worth_compiling(numbers) else 'few'}")
 
 
 def import_on_first_use(

@@ -17,7 +17,7 @@ from rich.text import Text
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
-from gossamer.cli.peer import needs_extra
+from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
     differences_in,
     printable,
@@ -27,6 +27,7 @@ from gossamer.cli.peers_lines import (
     whom_epsilon_is_against,
 )
 from gossamer.cli.words import lasting
+from gossamer.errors import BadValue
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -97,6 +98,7 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,
     live_stay: bool = live.STAY,
@@ -108,7 +110,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay), not_private))
 
 
 @peers.command("status")
@@ -159,6 +161,7 @@ def watch(
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
+    without: str | None = typer.Option(None, help="Learners whose outcomes are not to be had: 3,5."),
     json: str | None = json_option("the run record's numbers"),
 ) -> None:
     """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
@@ -167,14 +170,17 @@ def collect(
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
+    from gossamer.peers.certificates import learner_of
     from gossamer.peers.config import read_config, shared_toml
     from gossamer.peers.folders import learners_in
     from gossamer.peers.outcome import collect_outcomes
     from gossamer.report.folder import write_report
 
     json_file(json)
-    record = collect_outcomes(folder)
-    config = shared_toml(read_config(learners_in(folder)[0]).config)
+    left_out = numbers_in("without", without)
+    record = collect_outcomes(folder, left_out)
+    first = next(place for place in learners_in(folder) if learner_of(place.name) not in left_out)
+    config = shared_toml(read_config(first).config)
     view = record.view(kind="peers", command=shlex.join(["gossamer", "peers", "up", str(folder)]), config=config)
     files, console = [*record.save(out), *write_report(folder, view)], console_beside(json)
     put_json(json, record.summary())
@@ -185,6 +191,14 @@ def collect(
         console.print(f"{spent}, {whom}." if whom else f"{spent}.", highlight=False, soft_wrap=True)
     console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
+
+
+def numbers_in(option: str, given: str | None) -> list[int]:
+    """Learners' numbers from an option: 3,5."""
+    words = [] if given is None else [word.strip() for word in given.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise BadValue(option, given, "expected learners' numbers with commas between them, such as 3,5")
+    return sorted({int(word) for word in words})
 
 
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:

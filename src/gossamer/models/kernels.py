@@ -15,20 +15,17 @@ times as long. A learner with fewer codes than the tables have entries is read d
 
 from __future__ import annotations
 
-from math import exp, factorial, floor, inf, sqrt
+from math import exp, floor, inf, sqrt
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from gossamer.models.linear import SQUARED
+from gossamer.models.polynomial import BIAS, COEFFICIENTS, FRACTION_BITS, LN2_HIGH, LN2_LOW, LOG2_E
 
 CHUNK = 1024  # records whose margins stay in the first-level cache
-
-LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 = HIGH + LOW; n·HIGH is exact for |n| < 2^20
-BIAS, FRACTION_BITS = 1023, 52  # of a float64
-C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / factorial(k) for k in range(3, 14))
+C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = COEFFICIENTS[3:]
 
 
 def _fast(function: Any) -> Any:

@@ -122,8 +122,9 @@ class LinearModel(ABC):
         return reach(self.known_weights(norm), features, self.clip, norm, type(self).__name__, sizes)
 
     def memory(
-        self, table: Table, keep: Gradient, room: Integers
+        self, table: Table, keep: Gradient, room: Integers, alone: bool = False
     ) -> LinearMemory | StatisticsMemory | StandardMemory | TensorMemory | TensorStatistics:
+        """What k learners remember; `alone`: of one learner, whose process has no other use for numba."""
         if self.arrays.tensors:
             for name, given in (
                 ("standardise", None if self.standardise is None else True),
@@ -138,11 +139,11 @@ class LinearModel(ABC):
             raise GossamerError(
                 Argument("standardise", True), " needs ", Argument("gradient", "history"), ": use it, or leave it out."
             )
-        inner = self._records(table, keep, room)
+        inner = self._records(table, keep, room, alone)
         return inner if self.standardise is None else StandardMemory(self, table, inner)
 
-    def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
-        return LinearMemory(self, table, keep, room)
+    def _records(self, table: Table, keep: Gradient, room: Integers, alone: bool) -> LinearMemory | StatisticsMemory:
+        return LinearMemory(self, table, keep, room, alone)
 
     def _tensors(self, table: Table, keep: Gradient, room: Integers) -> TensorMemory | TensorStatistics:
         return TensorMemory(self, table, keep, room)
@@ -223,11 +224,11 @@ class RidgeRegression(LinearModel):
     def known_weights(self, norm: Norm) -> Weights:
         return Weights(most=math.inf, slope=1.0, sway=1.0, error=0.0, outputs=1)
 
-    def _records(self, table: Table, keep: Gradient, room: Integers) -> LinearMemory | StatisticsMemory:
+    def _records(self, table: Table, keep: Gradient, room: Integers, alone: bool) -> LinearMemory | StatisticsMemory:
         return (
-            StatisticsMemory(self, table, room)
+            StatisticsMemory(self, table, room, alone)
             if self._sums(table, keep, room)
-            else super()._records(table, keep, room)
+            else super()._records(table, keep, room, alone)
         )
 
     def _tensors(self, table: Table, keep: Gradient, room: Integers) -> TensorMemory | TensorStatistics:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer.errors import Argument, BadValue, GossamerError
+from gossamer.lazy import import_once
 from gossamer.models.base import Gradient
 from gossamer.models.bounds import LARGEST, MOST_RECORDS, UNIT, Clip, Norm
 from gossamer.models.objective import quality_of
@@ -40,9 +41,8 @@ RECORDS_AT_FIRST = 2**22  # a run may be asked for more rounds than memory holds
 class LinearMemory:
     """Records of k learners and a linear model's gradients over them, by the kernel for this kind of rows."""
 
-    def __init__(self, model: LinearModel, table: Table, keep: Gradient, room: Integers) -> None:
-        from gossamer.models import kernels  # only now: numba takes long to load
-
+    def __init__(self, model: LinearModel, table: Table, keep: Gradient, room: Integers, alone: bool = False) -> None:
+        kernels = kernels_for(table, room, alone)
         check_labels(model, table)
         clip = model.clip
         check_keep(model, keep)
@@ -199,6 +199,14 @@ class LinearMemory:
             self.rows[:, new] = rows[:, old]
         else:
             self.rows[new] = rows[old]
+
+
+def kernels_for(table: Table, room: Integers, alone: bool) -> Any:
+    """What computes gradients: compiled functions, or NumPy's for few records in a process of their own."""
+    few = import_once("gossamer.models.few")
+    if alone and few.are_few(int(room.max()), table.rows.shape[1]):
+        return few
+    return import_once("gossamer.models.kernels")  # only now: numba takes long to load
 
 
 def check_keep(model: LinearModel, keep: Gradient) -> None:

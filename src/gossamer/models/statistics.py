@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossamer.models.memory import check_labels
+from gossamer.models.memory import check_labels, kernels_for
 from gossamer.models.objective import quality_of
 from gossamer.records import Batch, Table
 from gossamer.types import Array, Integers
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 # By columns and learners alone, so that runs of any length round alike: 8 MiB a learner, and 2 GiB for all.
 MOST_COLUMNS, MOST_NUMBERS = 1024, 2**28
+FEW_COLUMNS = 256  # of which NumPy adds a record's n² products in a tenth of a millisecond
 
 
 class StatisticsMemory:
     """The sufficient statistics of k learners' records; of A the upper triangle."""
 
-    def __init__(self, model: LinearModel, table: Table, room: Integers) -> None:
-        from gossamer.models import kernels  # only now: numba takes long to load
-
+    def __init__(self, model: LinearModel, table: Table, room: Integers, alone: bool = False) -> None:
         check_labels(model, table)
-        self._kernels, self._model, self._table = kernels, model, table
+        self._kernels = kernels_for(table, room, alone and table.columns <= FEW_COLUMNS)
+        self._model, self._table = model, table
         self.filled = np.zeros(len(room), dtype=np.int64)
         self.squares = np.zeros((len(room), table.columns, table.columns))
         self.products = np.zeros((len(room), table.columns))

@@ -49,6 +49,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
+from gossamer.peers.summing import add_words
 from gossamer.types import Array
 from gossamer.version import __version__
 
@@ -420,13 +421,11 @@ def sync_folder(folder: Path) -> None:
 
 def checksum_of(pieces: Iterable[Any]) -> bytes:
     """16 bytes that are others as soon as one bit of the pieces is: see above."""
-    from gossamer.peers.summing import add_words
-
     plain = weighted = 0
     for piece in pieces:
         data = np.frombuffer(piece, np.uint8)
         words, rest = data[: len(data) // 8 * 8].view("<u8"), data[len(data) // 8 * 8 :].tobytes()
-        first, second = (int(one) for one in add_words(words))
+        first, second = add_words(words)
         last = int.from_bytes(rest, "little")
         plain += first + last + (len(data) << 32)
         weighted = 31 * weighted + second + (len(words) + 1) * last

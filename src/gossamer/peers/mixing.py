@@ -1,39 +1,49 @@
-"""Vectors as they came over a link, whatever kind of numbers they have: looked at and added in one pass each."""
+"""Vectors as they came over a link, whatever kind of numbers they have: looked at and added.
+
+Long ones in one pass each, by compiled functions; short ones by NumPy, with the same bits: every number is treated by
+itself, in float64.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.lazy import import_once, worth_compiling
+from gossamer.types import Array
 
 
-@njit(cache=True, nogil=True)
-def set_scaled(total: Any, vector: Any, weight: Any) -> None:
+def set_scaled(total: Array, vector: Array, weight: float) -> None:
     """The first term of a sum, as if it were added to zeros."""
-    for k in range(len(vector)):
-        total[k] = 0.0 + weight * vector[k]
+    if worth_compiling(len(vector)):
+        _compiled().set_scaled(total, vector, weight)
+    else:
+        np.add(0.0, weight * vector.astype(np.float64), out=total)
 
 
-@njit(cache=True, nogil=True)
-def add_scaled(total: Any, vector: Any, weight: Any) -> None:
-    for k in range(len(vector)):
-        total[k] += weight * vector[k]
+def add_scaled(total: Array, vector: Array, weight: float) -> None:
+    if worth_compiling(len(vector)):
+        _compiled().add_scaled(total, vector, weight)
+    else:
+        total += weight * vector.astype(np.float64)
 
 
-@njit(cache=True, nogil=True)
-def all_within(vector: Any, bound: Any) -> bool:
+def all_within(vector: Array, bound: Any) -> bool:
     """Whether every number is nearer to 0 than `bound`, which NaN is not."""
-    fine = True
-    for k in range(len(vector)):
-        fine &= abs(vector[k]) < bound
-    return fine
+    if worth_compiling(len(vector)):
+        return bool(_compiled().all_within(vector, bound))
+    return bool((np.abs(vector) < bound).all())
 
 
-@njit(cache=True, nogil=True)
-def narrow(vector: Any, out: Any, most: float) -> None:
+def narrow(vector: Array, out: NDArray[np.float32], most: float) -> None:
     """The numbers in the precision of `out`, cut off at ±most; NaN stays."""
-    for k in range(len(vector)):
-        x = vector[k]
-        x = most if x > most else x
-        x = -most if x < -most else x
-        out[k] = x
+    if worth_compiling(len(vector)):
+        _compiled().narrow(vector, out, most)
+    else:
+        out[:] = np.clip(vector, -most, most)
+
+
+def _compiled() -> Any:
+    return import_once("gossamer.peers.compiled")

@@ -25,6 +25,7 @@ from gossamer.models import Memory
 from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.mixing import add_scaled, set_scaled
 from gossamer.peers.public import PublicValues
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
 from gossamer.privacy import Boundary
@@ -321,8 +322,6 @@ class Party:
 
     def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
-        from gossamer.peers.mixing import add_scaled, set_scaled
-
         terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._weights[over].items()]
         if self._own[over]:
             terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over]))

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import GossamerError
+from gossamer.peers.mixing import all_within, narrow
 from gossamer.types import Array
 
 MAGIC, VERSION = b"GSMR", 1
@@ -220,8 +221,6 @@ def encode(vector: Array, dtype: Dtype) -> memoryview:
     Float64 is not copied: what these are bytes of must not be written to afterwards.
     """
     if dtype == "f4":
-        from gossamer.peers.mixing import narrow
-
         whole = np.ascontiguousarray(vector, dtype=np.float64).reshape(-1)
         numbers = np.empty(len(whole), dtype=np.float32)
         narrow(whole, numbers, NARROW)
@@ -233,8 +232,6 @@ def encode(vector: Array, dtype: Dtype) -> memoryview:
 
 def decode(payload: Payload, dtype: Dtype) -> Array:
     """The numbers, as they lie in the payload; RefusedError where one is not finite, or not below FAR."""
-    from gossamer.peers.mixing import all_within
-
     vector: Array = np.frombuffer(payload, dtype=DTYPES[dtype])
     if not all_within(vector, LIMITS[dtype]):
         raise RefusedError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.errors import NotProvable
-from gossamer.lazy import import_once
+from gossamer.lazy import kernels_for
 from gossamer.privacy.accountant import Accountant, Terms
 from gossamer.privacy.booked import Booked
 from gossamer.privacy.course import MOST_SHOWN, SHOWN_AT_A_COST, alike, course, first_release, rounds_shown
@@ -406,7 +406,7 @@ class PrivateBoundary:
 
 def _count_beyond(values: Array, scales: Array, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
-    return int(import_once("gossamer.privacy.compiled").count_beyond(values, scales, far))
+    return int(kernels_for(values.size, "gossamer.privacy").count_beyond(values, scales, far))
 
 
 def all_colluding(budget: Budgets) -> str:

@@ -28,12 +28,13 @@ import numpy as np
 
 from gossamer.arrays import kind_of
 from gossamer.errors import Diverged, GossamerError
-from gossamer.lazy import import_once
+from gossamer.lazy import import_once, kernels_for
 from gossamer.types import Array
 
 if TYPE_CHECKING:
     from gossamer.privacy.laws import Law
 
+ROOM = "gossamer.privacy"
 BITS = 40  # the grid is scale / 2^BITS
 LARGEST = 2.0**12  # |value| / scale, so that float64 keeps the grid exact
 SMALLEST = 1e-280  # scale, so that the grid is made of normal floats
@@ -69,7 +70,7 @@ def released(values: Any, scale: Any, law: Law) -> Any:
         given, size = np.broadcast_arrays(given, size)
     rows = np.ascontiguousarray(given.reshape(size.size, -1) if given.size else given.reshape(0, 1))
     scales = np.ascontiguousarray(size.reshape(-1))
-    least, most, worst = import_once("gossamer.privacy.compiled").farthest(rows, scales)
+    least, most, worst = kernels_for(rows.size, ROOM).farthest(rows, scales)
     check_scale(least > SMALLEST and most < math.inf, size)
     check_on_grid(worst)
     return kind.make(_noised(rows, scales * 2.0**-BITS, law).reshape(given.shape))
@@ -77,7 +78,7 @@ def released(values: Any, scale: Any, law: Law) -> Any:
 
 def _noised(values: Array, grid: Array, law: Law) -> Array:
     """(rows, n) of values put on the grid of their row, each with one draw of the law."""
-    add = import_once("gossamer.privacy.compiled").add_on_grid
+    add = kernels_for(values.size, ROOM).add_on_grid
     own_noise = import_once("gossamer.privacy.table").own_noise
     out, noise = np.empty(values.shape), np.zeros(min(AT_ONCE, values.size), dtype=np.int64)
     for done in range(0, values.size, AT_ONCE):

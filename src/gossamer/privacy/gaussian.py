@@ -20,6 +20,8 @@ from functools import lru_cache
 
 import scipy
 
+from gossamer.privacy.brent import find_zero
+
 
 def delta_of(epsilon: float, mu: float) -> float:
     """The smallest δ at which a mechanism with sensitivity/σ = μ is (ε, δ)-private."""
@@ -43,7 +45,7 @@ def epsilon_exact(mu: float, delta: float) -> float:
         high *= 2
         if not math.isfinite(high):
             return math.inf
-    epsilon = scipy.optimize.brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-12)
+    epsilon = find_zero(lambda e: delta_of(e, mu) - delta, 0.0, high, 1e-12, 1e-12)
     return float(epsilon) * (1 + 1e-9) + 1e-11
 
 

@@ -49,7 +49,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from gossamer.errors import BadValue, GossamerError
-from gossamer.lazy import import_once
+from gossamer.lazy import kernels_for
 from gossamer.privacy.words import Words, own_words
 
 CELLS = 511
@@ -194,7 +194,7 @@ def _is_below(table: Table, k: int, low: int, span: int, height: int, words: Wor
 
 
 def _add(table: Table, words: Words, out: NDArray[np.int64], sign: int) -> None:
-    kernel = import_once("gossamer.privacy.compiled").table_noise
+    kernel = kernels_for(len(out), "gossamer.privacy").table_noise
     scale, power, width, columns, low, span, height, _ = table
     known = float(scale), power, width, columns, low, span, float(height), MARGIN
     done = 0
