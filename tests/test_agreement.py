@@ -272,7 +272,7 @@ class Up:
     """`gossamer peers up` with its output in a pipe, line by line."""
 
     def __init__(self, folder, log):
-        command = [sys.executable, "-m", "gossamer", "peers", "up", str(folder)]
+        command = [sys.executable, "-m", "gossamer", "peers", "up", str(folder), "--not-private"]
         env = {**os.environ, "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
         with log.open("w") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)

@@ -9,9 +9,13 @@ from pathlib import Path
 import typer
 
 from gossamer.cli import live
+from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.errors import GossamerError
 
 peer = typer.Typer(help="One party's learner.")
+NOT_PRIVATE = typer.Option(
+    False, "--not-private", help="The owner's word that a run without [privacy] epsilon may start: it hides nothing."
+)
 
 
 def needs_extra() -> None:
@@ -23,6 +27,7 @@ def needs_extra() -> None:
 def run(
     config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
     quiet: bool = typer.Option(False, help="Log to log.jsonl alone, and not to the terminal."),
+    not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_port: int | None = typer.Option(
         None, min=1, max=65535, help="The port of --live, on 127.0.0.1 [default: the first free one from 7373]."
@@ -36,13 +41,39 @@ def run(
     """
     needs_extra()
     from gossamer.peers.config import read_config
+    from gossamer.peers.declaration import refuse_without_word
     from gossamer.peers.process import run_learner
 
     asked = live.wanted(live_page, None if live_port is None else str(live_port), stay=False)
     plan = read_config(config)
+    refuse_without_word(plan.config.privacy, plan.folder, not_private)
     with _page(plan.folder, asked):
         code = run_learner(plan, quiet=quiet)
     raise typer.Exit(code)
+
+
+@peer.command("check")
+def check(
+    config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
+    not_private: bool = NOT_PRIVATE,
+    json: str | None = json_option("what was found"),
+) -> None:
+    """Say all that a folder's owner must know before its first start; exit code 1 if something must be mended.
+
+    What it claims and against whom, the words to compare by telephone, the ports, what leaves the machine, who can read
+    the keys. Nothing is changed: no journal is opened, and no secret moved.
+    """
+    needs_extra()
+    from gossamer.cli.peer_check import show
+    from gossamer.peers.config import read_config
+    from gossamer.peers.declaration import declare
+
+    json_file(json)
+    found = declare(read_config(config), not_private)
+    show(console_beside(json), found)
+    put_json(json, found._asdict())
+    if found.mend:
+        raise typer.Exit(1)
 
 
 def _page(folder: Path, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:

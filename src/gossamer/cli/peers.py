@@ -17,9 +17,10 @@ from rich.text import Text
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
-from gossamer.cli.peer import needs_extra
-from gossamer.cli.peers_lines import differences_in, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.peer import NOT_PRIVATE, needs_extra
+from gossamer.cli.peers_lines import differences_in, printable, spent_of, uncancelled_in, whom_epsilon_is_against
 from gossamer.cli.words import lasting
+from gossamer.errors import BadValue
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -90,6 +91,7 @@ def init(
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
     restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,
     live_stay: bool = live.STAY,
@@ -101,7 +103,7 @@ def up(
     needs_extra()
     from gossamer.cli.peers_up import watch_over
 
-    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay)))
+    raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay), not_private))
 
 
 @peers.command("status")
@@ -119,10 +121,40 @@ def status(
     put_json(json, statuses)
 
 
+@peers.command("watch")
+def watch(
+    addresses: list[str] = typer.Argument(None, metavar="HOST:PORT", help="/metrics of parties that agree to it."),
+    file: Path | None = typer.Option(None, help="More of them, one a line, or Prometheus's list of targets as .json."),
+    every: float = typer.Option(5.0, min=0.5, max=3600, help="Seconds from one question to the next."),
+    timeout: float = typer.Option(5.0, min=0.1, max=600, help="Seconds that an answer may take."),
+    late: float = typer.Option(30.0, min=0, help="Seconds that a party may be waited for."),
+    once: bool = typer.Option(False, "--once", help="One look; the exit code is 1 where something is wrong."),
+    json: str | None = json_option("one look (as with --once)"),
+) -> None:
+    """One table of a whole run, from /metrics of the parties that agree to it: rounds, ε, and whom others wait for.
+
+    \b
+    gossamer peers watch a.example.org:9400 b.example.org:9400
+    gossamer peers watch --file targets.txt --once --json
+    """
+    needs_extra()
+    from gossamer.cli.peers_watch import look_once, targets_of, watch_until_done
+    from gossamer.peers.scraping import read_targets
+    from gossamer.peers.watching import Watch
+
+    json_file(json)
+    watched = Watch(targets_of([*(addresses or []), *(read_targets(file) if file else [])]), every, timeout)
+    watched.start()
+    if once or json is not None:
+        raise typer.Exit(look_once(watched, late, json))
+    watch_until_done(watched, late)
+
+
 @peers.command("collect")
 def collect(
     folder: Path = typer.Argument(help="A run's folder, with the learners' folders in it."),
     out: Path = typer.Option(Path("collected"), help="Where the run record goes: OUT.npz and OUT.json."),
+    without: str | None = typer.Option(None, help="Learners whose outcomes are not to be had: 3,5."),
     json: str | None = json_option("the run record's numbers"),
 ) -> None:
     """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
@@ -131,14 +163,17 @@ def collect(
     sent last; whoever wants the others finds own-model.npy in the party's folder.
     """
     needs_extra()
+    from gossamer.peers.certificates import learner_of
     from gossamer.peers.config import read_config, shared_toml
     from gossamer.peers.folders import learners_in
     from gossamer.peers.outcome import collect_outcomes
     from gossamer.report.folder import write_report
 
     json_file(json)
-    record = collect_outcomes(folder)
-    config = shared_toml(read_config(learners_in(folder)[0]).config)
+    left_out = numbers_in("without", without)
+    record = collect_outcomes(folder, left_out)
+    first = next(place for place in learners_in(folder) if learner_of(place.name) not in left_out)
+    config = shared_toml(read_config(first).config)
     view = record.view(kind="peers", command=shlex.join(["gossamer", "peers", "up", str(folder)]), config=config)
     files, console = [*record.save(out), *write_report(folder, view)], console_beside(json)
     put_json(json, record.summary())
@@ -151,6 +186,14 @@ def collect(
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
+def numbers_in(option: str, given: str | None) -> list[int]:
+    """Learners' numbers from an option: 3,5."""
+    words = [] if given is None else [word.strip() for word in given.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise BadValue(option, given, "expected learners' numbers with commas between them, such as 3,5")
+    return sorted({int(word) for word in words})
+
+
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
         (console or Console()).print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
@@ -160,8 +203,8 @@ def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
     why = [*differences_in(statuses), *uncancelled_in(statuses)]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
-    notes = [f"[yellow]•[/] {escape(_printable(sentence))}" for sentence in why[:NOTES]]
-    whom = [escape(_printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
+    notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
+    whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
     return Group(table_of(statuses), *map(Text.from_markup, whom + notes + more))
 
 
@@ -180,7 +223,7 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
         rounds = f"{one['round']}/{one['steps']}" if "round" in one else ""
         table.add_row(
             one["folder"].removeprefix("learner-"),
-            escape(_printable(_state(one))),
+            escape(printable(_state(one))),
             rounds,
             "" if loss is None else f"{loss:.4f}",
             "" if score is None else f"{score:.4f}",
@@ -190,11 +233,6 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
             waits + since,
         )
     return table
-
-
-def _printable(text: str) -> str:
-    """Some of it others have said."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _state(one: dict[str, Any]) -> str:

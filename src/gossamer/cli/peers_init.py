@@ -127,11 +127,11 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         plan = Plan(config, folder / name_of(i), network, pairs)
         boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
     make_folders(folder, network, configs, hosts, places.days, files, pairs)
-    its = folder / name_of(0)
+    its, word = folder / name_of(0), " --not-private" if spec.privacy.noise is not None else ""
     sentences = [
         f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
-        f"start all here with: gossamer peers up {folder}",
-        f"Or give each party its folder, to run with: gossamer peer run {its}",
+        f"start all here with: gossamer peers up {folder}{word}",
+        f"Or give each party its folder, to run with: gossamer peer run {its}{word}",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if plan.secrets is not None:

@@ -18,9 +18,14 @@ OVER = ("done", "stopped", "failed")
 Status = dict[str, Any]
 
 
+def printable(text: str) -> str:
+    """Without what would move a cursor: some of it others have said."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def say(line: str) -> None:
-    """One line, at once, and without what would move a cursor: some of it others have said."""
-    print("".join(letter if letter.isprintable() else "?" for letter in line), flush=True)
+    """One line, at once."""
+    print(printable(line), flush=True)
 
 
 class Party:

@@ -17,6 +17,9 @@ from gossamer.cli import live
 from gossamer.cli.output import command_line
 from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines, say
+from gossamer.errors import GossamerError
+from gossamer.peers.config import read_config
+from gossamer.peers.declaration import refuse_without_word
 from gossamer.peers.folders import learners_in
 from gossamer.peers.following import Following
 from gossamer.peers.status import read_statuses
@@ -27,7 +30,8 @@ PATIENCE = 20.0  # seconds for learners to stop before they are killed
 class Fleet:
     """The learners' processes."""
 
-    def __init__(self, places: list[Path], restarts: int) -> None:
+    def __init__(self, places: list[Path], restarts: int, said: tuple[str, ...] = ()) -> None:
+        self._said = said  # what the owner has said, for all of them
         self._restarts = dict.fromkeys(places, restarts)
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self.failed: dict[Path, int] = {}
@@ -40,7 +44,7 @@ class Fleet:
         return {place.name: process.pid for place, process in list(self._running.items())}
 
     def _start(self, place: Path) -> None:
-        command = [sys.executable, "-m", "gossamer", "peer", "run", str(place), "--quiet"]
+        command = [sys.executable, "-m", "gossamer", "peer", "run", str(place), "--quiet", *self._said]
         with (place / "stderr.log").open("ab") as errors:
             self._running[place] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
@@ -112,16 +116,17 @@ class Log:
         self._console.file.flush()
 
 
-def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = None) -> int:
+def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = None, not_private: bool = False) -> int:
     """Until all have ended, or ctrl-C; the exit code."""
     places, seen = learners_in(folder), sys.stdout.isatty() and not Console().is_dumb_terminal
+    _refuse_without_word(places, not_private)
     console = Console(force_terminal=seen)  # whatever the environment says: a log has no colours
     asked: list[int] = []  # the signals that asked to stop
     both = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda asking, _: asked.append(asking)) for number in both}
     for place in places:
         (place / "status.json").unlink(missing_ok=True)
-    fleet = Fleet(places, restarts)
+    fleet = Fleet(places, restarts, ("--not-private",) if not_private else ())
     try:
         with _live(folder, fleet, asked_live), Screen(folder, console) if seen else Log(folder, console) as shown:
             while fleet.look() and not asked and not fleet.failed:
@@ -140,6 +145,16 @@ def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = Non
     if asked:
         console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False, soft_wrap=True)
     return 1 if fleet.failed else 130 if asked else 0
+
+
+def _refuse_without_word(places: list[Path], not_private: bool) -> None:
+    """Before anything is started; what is wrong with a file otherwise its own learner says."""
+    for place in places:
+        try:
+            privacy = read_config(place).config.privacy
+        except GossamerError:
+            continue
+        refuse_without_word(privacy, place, not_private)
 
 
 def _live(folder: Path, fleet: Fleet, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:

@@ -10,6 +10,7 @@ the key as SubjectPublicKeyInfo in DER, as `openssl pkey -pubout -outform DER` w
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -129,6 +130,29 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
+def key_fingerprint(shown: x509.Certificate | bytes) -> str:
+    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo in DER): the same when it is renewed."""
+    shown = _load(shown, "a certificate") if isinstance(shown, bytes) else shown
+    der, kind = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(shown.public_key().public_bytes(der, kind)).hexdigest()
+
+
+def members_in(given: bytes, authority: bytes) -> dict[int, str]:
+    """The fingerprint of every party's own key, by its number, from the certificates with which all have enrolled.
+
+    Only their names and keys count here, not their dates: a certificate may have been renewed since.
+    """
+    signers, found = Identities(authority), dict[int, str]()
+    for shown in _load_all(given, "the members' certificates"):
+        learner = signers.learner_in(shown)
+        if learner is None or found.setdefault(learner, key_fingerprint(shown)) != key_fingerprint(shown):
+            raise GossamerError(
+                "the members' certificates have one that the run's authority has not signed for a learner, or two keys "
+                "of one learner: take the file from whoever signed them."
+            )
+    return found
+
+
 def _tls_names(own: x509.Certificate) -> list[str]:
     """The names that a certificate has for TLS."""
     try:
@@ -155,6 +179,12 @@ def check_pair(own: Pair) -> None:
             f"the certificate is valid from {shown.not_valid_before_utc:%Y-%m-%d} to "
             f"{shown.not_valid_after_utc:%Y-%m-%d}: have a new one signed."
         )
+
+
+def days_left(certificate: bytes) -> float:
+    """Until a certificate ends; negative where it has."""
+    until = _load(certificate, "the certificate").not_valid_after_utc
+    return (until - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
 
 
 def _is_valid(shown: x509.Certificate) -> bool:

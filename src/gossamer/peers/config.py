@@ -109,6 +109,7 @@ class PartyPlan(Plain, frozen=True):
     key: str = "key.pem"
     certificate: str = "certificate.pem"
     authority: str = "authority.pem"
+    members: str | None = None  # the certificates with which all parties have enrolled; none: the authority's word
     secret: str = "secret.pem"  # with [secrets]: its key for noise that cancels; it moves into the journal
     partners: str = "partners.pem"  # and the certificates of those that it shares noise with
     journal: str = "journal.db"
@@ -214,6 +215,13 @@ class Plan:
                 f"{learners - 1}; take all parties' folders from one 'gossamer peers init'."
             )
         return secrets
+
+    def read(self, name: str) -> bytes:
+        """One of the files that [party] or [neighbours] names."""
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise GossamerError(f"{self.folder / name} cannot be read ({error.strerror}): put it there.") from None
 
     @property
     def partners(self) -> list[int]:

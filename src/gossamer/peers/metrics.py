@@ -7,33 +7,15 @@ the run and its settings. Errors on own records are not: they are shown only wit
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import shutil
+from collections.abc import Callable
 
 from gossamer.errors import GossamerError
+from gossamer.peers.exposition import Labels, Metric
 from gossamer.peers.node import Node
 from gossamer.peers.status import Status
 from gossamer.peers.transport import Transport
-
-Labels = tuple[tuple[str, str], ...]  # ((label, its value), …)
-
-
-class Metric(NamedTuple):
-    name: str
-    help: str
-    samples: float | Mapping[Labels, float]
-
-    def lines(self) -> list[str]:
-        """Prometheus's text format; what is counted up has a name that says so."""
-        kind = "counter" if self.name.endswith("_total") else "gauge"
-        lines = [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} {kind}"]
-        samples = self.samples if isinstance(self.samples, Mapping) else {(): self.samples}
-        for labels, value in samples.items():
-            inner = ",".join(f"{key}={json.dumps(text)}" for key, text in labels)
-            number = "+Inf" if value == float("inf") else repr(float(value))
-            lines.append(f"{self.name}{{{inner}}} {number}" if inner else f"{self.name} {number}")
-        return lines
+from gossamer.version import __version__
 
 
 def write_metrics(status: Status, node: Node, transport: Transport) -> str:
@@ -44,7 +26,11 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
         (("learner", str(j)), ("reason", reason)): times for (j, reason), times in node.refused.items()
     }
     dials: dict[Labels, float] = {(("learner", str(j)),): times for j, times in transport.dials.items()}
+    plan = status.plan
+    who = (("learner", str(plan.learner)), ("run", plan.run_name), ("version", __version__))
     shown = [
+        Metric("gossamer_info", "Which learner this is, of which run, with which release.", {who: 1}),
+        Metric("gossamer_state", "What it is at, as in status.json.", {(("state", status.state),): 1}),
         Metric("gossamer_round", "Rounds committed.", party.round),
         Metric("gossamer_steps", "Rounds of the run.", party.steps),
         Metric("gossamer_life", "How often this journal was opened.", status.journal.epoch),
@@ -58,19 +44,28 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
         ),
         Metric("gossamer_refused_total", "Frames that were refused.", refused),
         Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
+        Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),
     ]
     if spent is not None:
-        whole = float(status.plan.config.privacy.epsilon or 0.0)
+        whole = float(plan.config.privacy.epsilon or 0.0)
         whom = f"{status.against}."
         shown.append(Metric("gossamer_epsilon_spent", f"Privacy budget spent so far, {whom}", spent[0]))
         shown.append(Metric("gossamer_epsilon_budget", f"Privacy budget in all, {whom}", whole))
+        lasts = "Rounds that the budget lasts: from then on nothing new is sent."
+        shown.append(Metric("gossamer_epsilon_rounds", lasts, float(status.paid_rounds or 0)))
         if len(spent) > 2:
             shown.append(Metric("gossamer_epsilon_if_all_collude", "Spent so far if all others collude.", spent[2]))
-    if status.plan.config.party.show_errors:
+    if plan.config.party.show_errors:
         warning = "On own records, NOT noised: the owner chose to show it."
         for name, error in status.errors.items():
             shown.append(Metric(f"gossamer_own_{name.lower().replace('²', '2').replace(' ', '_')}", warning, error))
     return "\n".join(line for metric in shown for line in metric.lines()) + "\n"
+
+
+def _room(status: Status) -> int:
+    """Bytes that may still be written beside the journal; a learner that cannot write one ends."""
+    plan = status.plan
+    return shutil.disk_usage((plan.folder / plan.config.party.journal).parent).free
 
 
 class Endpoint:

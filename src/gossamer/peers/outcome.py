@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+from gossamer.peers.certificates import learner_of
 from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
 from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, read_outcome
@@ -55,24 +56,45 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     replace_file(plan.folder / OWN_MODEL, own.getvalue())
 
 
-def collect_outcomes(folder: Path) -> Record:
-    """The merged run record of a run whose learners have all ended."""
-    places = learners_in(folder)
+def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
+    """The merged run record of a run whose learners have all ended, but for those `without` whom it is made.
+
+    What the others have learnt is theirs, whether or not one of them can be asked for its outcome; so a party that is
+    lost for good keeps nobody from collecting. The record says who is not in it.
+    """
+    places = [place for place in learners_in(folder) if learner_of(place.name) not in without]
+    if not places:
+        raise GossamerError(f"nobody of {folder} is left to collect without all of its learners: name fewer.")
+    plan = read_config(places[0])
+    known = set(range(plan.config.run.learners)) | {learner_of(place.name) for place in learners_in(folder)}
+    for i in sorted(without):
+        if i not in known:
+            raise GossamerError(
+                f"learner {i} is not in the run of {folder}, which has learners "
+                f"{', '.join(map(str, sorted(one for one in known if one is not None)))}: name one of these."
+            )
     read = {place.name: read_outcome(place) for place in places}
     missing = [name for name, outcome in read.items() if outcome is None]
     if missing:
-        raise GossamerError(f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end.")
+        numbers = ",".join(str(learner_of(name)) for name in missing)
+        raise GossamerError(
+            f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end, or collect --without "
+            f"{numbers}."
+        )
     outcomes = [outcome for outcome in read.values() if outcome is not None]
     abouts = [outcome.about for outcome in outcomes]
     if len({about["run"] for about in abouts}) > 1:
         raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
-    plan = read_config(places[0])
-    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts}
+    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts} - set(without)
     if absent:
         listed = ", ".join(map(str, sorted(absent)))
-        raise GossamerError(f"learners {listed} are missing in {folder}: bring theirs, too.")
+        raise GossamerError(
+            f"learners {listed} are missing in {folder}: bring theirs, too, or collect --without "
+            f"{listed.replace(' ', '')}."
+        )
     theta = np.concatenate([outcome.theta for outcome in outcomes])
-    t, epsilons = min(about["round"] for about in abouts), [about["epsilon"] for about in abouts]
+    stayed = [about for about in abouts if "left" not in about] or abouts
+    t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
     learners = np.recarray(len(theta), dtype=LEARNER)
     learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
     learners.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
@@ -83,10 +105,23 @@ def collect_outcomes(folder: Path) -> Record:
         learners=learners,
         optimum=np.full(theta.shape[1], np.nan),
         config=_config(plan, abouts),
-        notes=(*_notes(abouts), *tell_uncancelled(read_shares(abouts), plan)),
+        notes=(*_absent(without, abouts), *_notes(abouts), *tell_uncancelled(read_shares(abouts), plan)),
         claim="; ".join(sorted({about["claim"] for about in abouts})),
         epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
     )
+
+
+def _absent(without: Collection[int], abouts: Sequence[About]) -> list[str]:
+    """Whose model each θ is, where that is not to be seen from its place."""
+    numbers = [about["learner"] for about in abouts]
+    if numbers == list(range(len(numbers))) and not without:
+        return []
+    left_out = f" Collected without {_learners(sorted(set(without)))}." if without else ""
+    return [f"The models are those of {_learners(numbers)}, in this order.{left_out}"]
+
+
+def _learners(numbers: Sequence[int]) -> str:
+    return f"learner{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _notes(abouts: Sequence[About]) -> list[str]:
@@ -98,20 +133,29 @@ def _notes(abouts: Sequence[About]) -> list[str]:
             (first, sender), messages = about["late"][0], f"{len(about['late'])} messages"
             which = f"{messages}, the first of learner {sender} in round {first}"
             notes.append(f"Learner {about['learner']} went on without {which}.")
-    rounds = [about["round"] for about in abouts]
+    for about in abouts:
+        since = [f"joined in round {about['joined']}"] if "joined" in about else []
+        since += [f"left in round {about['left']}"] if "left" in about else []
+        if since:
+            notes.append(f"Learner {about['learner']} {' and '.join(since)}.")
+    rounds = [about["round"] for about in abouts if "left" not in about]
     if len(set(rounds)) > 1:
         notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
     return notes
 
 
 def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:
-    run, model = plan.config.run, plan.model()
+    run, model, numbers = plan.config.run, plan.model(), [about["learner"] for about in abouts]
+    all_there = numbers == list(range(run.learners))
     return {
         "title": f"{run.method}, {run.learners} learners as processes", "version": __version__, "steps": run.steps,
         "algorithm": {"name": run.method, "step": list(run.step)},
-        "graph": plan.network.drawing(), "course": _course(abouts),
+        "graph": plan.network.drawing() if all_there else None, "course": _course(abouts),
         "network": {"learners": run.learners, "links": len(plan.network.edges())},
-        "stream": {"kind": "parties' own", "columns": abouts[0].get("columns"), "schema": abouts[0].get("schema")},
+        "stream": {
+            "kind": "parties' own", "columns": abouts[0].get("columns"), "schema": abouts[0].get("schema"),
+            **({} if all_there else {"names": numbers}),
+        },
         "model": str(model), "score": model.score, "run": plan.run_name,
         "late": {str(about["learner"]): about["late"] for about in abouts if about["late"]},
         **({"against": against[0]} if (against := _against(abouts)) else {}),

@@ -123,6 +123,16 @@ def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
     return secret
 
 
+def check_secret(plan: Plan) -> None:
+    """Refuse what a start would, and move nothing: a secret that is not agreed on, or none and no journal either."""
+    place = plan.folder / plan.config.party.secret
+    brought = _read_secret(place)
+    if brought is not None:
+        check_own_secret(plan, brought, place)
+    elif not (plan.folder / plan.config.party.journal).exists():
+        raise GossamerError(f"{place} is not there, and no journal has it: put back the party's own.")
+
+
 def check_own_secret(plan: Plan, secret: X25519PrivateKey, place: Path) -> None:
     assert plan.config.secrets is not None
     if fingerprint_of(secret.public_key()) != plan.config.secrets.keys[str(plan.learner)]:

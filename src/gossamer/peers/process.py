@@ -23,8 +23,9 @@ import numpy as np
 from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import Identities, Pair, check_pair, shared_key_in
 from gossamer.peers.config import Plan
+from gossamer.peers.credentials import read_credentials
+from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
@@ -33,7 +34,7 @@ from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
-from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, check_own_key, partners_keys, take_secret
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
@@ -63,16 +64,12 @@ class LearnerProcess:
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
-        self.own = Pair(_read(plan, party.key), _read(plan, party.certificate))
-        check_pair(self.own)
+        self.own, self.identities = read_credentials(plan)
+        refuse_open_keys(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
-        brought = {int(j): neighbour.certificate for j, neighbour in plan.config.neighbours.items()}
-        pinned = {j: _read(plan, certificate) for j, certificate in brought.items() if certificate is not None}
-        self.identities = Identities(_read(plan, party.authority), pinned)
         if pairs is not None:  # before anything is moved
-            check_own_key(plan, shared_key_in(self.own.certificate, "this party"))
-            public = partners_keys(plan, self.identities, _read(plan, party.partners))
+            public = partners_keys(plan, self.identities, plan.read(party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
@@ -136,7 +133,9 @@ class LearnerProcess:
             await transport.start()
             log.info(
                 "started",
-                extra={"learner": party.i, "life": self.journal.epoch, "round": party.round, **self._privacy()},
+                extra={"learner": party.i, "life": self.journal.epoch, "round": party.round}
+                | stated(self.plan, self.boundary)
+                | self._privacy(),
             )
             transport.dial()
             await self._until_over(node, transport, stop)
@@ -274,10 +273,3 @@ def digest_of(description: Mapping[str, Any]) -> str:
     """Of the noise and the releases, which later rounds must have as well; not of how it is said whom ε is against."""
     noise = {name: value for name, value in description.items() if name != "against"}
     return hashlib.sha256(json.dumps(noise, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _read(plan: Plan, name: str) -> bytes:
-    try:
-        return (plan.folder / name).read_bytes()
-    except OSError as error:
-        raise GossamerError(f"{plan.folder / name} cannot be read ({error.strerror}): put it there.") from None

@@ -49,6 +49,11 @@ class Status:
         """Against whom ε holds, in words; None where nothing is claimed."""
         return self._boundary.mechanism.against if isinstance(self._boundary, PrivateBoundary) else None
 
+    @property
+    def paid_rounds(self) -> int | None:
+        """The round from which the budget allows nothing new: of a whole run all of them; None without a budget."""
+        return int(self._boundary.stops[0]) if isinstance(self._boundary, PrivateBoundary) else None
+
     def shares(self, ended: bool = False) -> Shares | None:
         """What is known of the rounds in which shared noise did not cancel."""
         round_ = 0 if self.node is None else self.node.party.round

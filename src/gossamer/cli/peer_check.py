@@ -1,0 +1,53 @@
+"""How `gossamer peer check` shows what it has found: a table, what must be mended, what may not be expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.peers.declaration import Declared
+
+AS = {
+    "claim": "claim", "budget": "ε, in all", "delta": "δ", "against": "holds", "horizon": "for rounds", "law": "noise",
+    "where": "placed on", "fingerprint": "words to compare", "agreement": "agreement", "listen": "listens on",
+    "metrics": "/metrics", "leaves": "leaves this machine", "certificate": "certificate", "key": "its key",
+    "keys": "who is who", "neighbours": "neighbours", "records": "records", "learner": "learner",
+    "private": "private",
+}  # fmt: skip
+
+
+def show(console: Console, found: Declared) -> None:
+    """The facts in a table, then everything that needs a person."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    facts = dict(found.facts)
+    facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
+    for name, value in facts.items():
+        for k, line in enumerate(_in_fours(value) if name == "fingerprint" else _lines(value)):
+            table.add_row("" if k else AS[name], escape(line))
+    console.print(table, soft_wrap=False)
+    for sentence in found.warnings:
+        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    for sentence in found.mend:
+        console.print(f"[red]• must be mended:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    if not found.mend:
+        console.print("Nothing must be mended before a start.")
+
+
+def _in_fours(words: str) -> list[str]:
+    """Four words a line, as one reads them out."""
+    each = words.split()
+    return [" ".join(each[k : k + 4]) for k in range(0, len(each), 4)]
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return ["yes" if value else "NO"]
+    if isinstance(value, Mapping):
+        return [f"{name} at {where}" for name, where in value.items()] or ["none"]
+    return list(value) if isinstance(value, list) else [str(value)]

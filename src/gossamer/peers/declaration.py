@@ -1,0 +1,220 @@
+"""What a party's owner must know of its folder before the first start, and may not have put there: the folder may come
+from somebody else. `gossamer peer check` shows it, and `started` in the log says the same of a run.
+
+Nothing is changed by looking: no journal is opened, no secret moved, no port listened on.
+
+**What must be mended before a start** is what a start would refuse, and keys that others can read. **Warnings** are
+what a start allows, and its owner may not expect: noise that claims nothing, metrics for the whole network, a journal
+elsewhere. No claim is taken from the file's words: it is the boundary's, the same one that a run would draw from.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gossamer.errors import GossamerError
+from gossamer.peers.boundary import boundary_of
+from gossamer.peers.certificates import days_left, key_fingerprint
+from gossamer.peers.compared import words_of
+from gossamer.peers.config import Plan, PrivacyPlan
+from gossamer.peers.credentials import read_credentials
+from gossamer.peers.feed import Records
+from gossamer.peers.logs import log
+from gossamer.peers.pair_keys import PartyPairs, check_secret, partners_keys
+from gossamer.privacy import PrivateBoundary, Unproved
+from gossamer.privacy.laws import law_named
+
+SOON = 30  # days before a certificate's end that are worth a word
+LOCAL = ("localhost",)
+
+
+class Declared(NamedTuple):
+    """What was found, by name, in order; what must be mended before a start; what its owner may not expect."""
+
+    facts: dict[str, Any]
+    mend: list[str]
+    warnings: list[str]
+
+
+def refuse_without_word(privacy: PrivacyPlan, where: Path, not_private: bool) -> None:
+    """A run that claims no privacy needs its owner's word: the folder may be somebody else's."""
+    if privacy.epsilon is None and not not_private:
+        raise GossamerError(
+            f"{where} has no budget, so nothing that it sends would be private: put epsilon = 1.0, or what you choose, "
+            "into [privacy] of its party.toml, or say --not-private."
+        )
+
+
+def refuse_open_keys(plan: Plan) -> None:
+    """Keys that others can read end a start, as they do with ssh: whoever has one is that party."""
+    for sentence in _open_keys(plan):
+        raise GossamerError(sentence)
+
+
+def _open_keys(plan: Plan) -> Iterator[str]:
+    party = plan.config.party
+    for name in (party.key, *([party.secret] if plan.secrets is not None else [])):
+        path = plan.folder / name
+        open_to = _open_to(path)
+        if open_to:
+            yield f"{path} can be read by {open_to}, and a key must be its owner's alone: chmod 600 {path}."
+
+
+def _open_to(path: Path) -> str:
+    """Who else may read or change a file; "" where nobody can, or it is not there.
+
+    A file of another owner, such as root's, which this one's group may read, is how a key is given to a service.
+    """
+    if os.name != "posix" or not path.exists():
+        return ""
+    about = path.stat()
+    mode = stat.S_IMODE(about.st_mode)
+    if mode & 0o007:
+        return f"everybody here (mode {mode:o})"
+    given = 0o040 if about.st_uid != os.geteuid() else 0
+    return f"its group (mode {mode:o})" if mode & 0o070 & ~given else ""
+
+
+def stated(plan: Plan, boundary: PrivateBoundary | Unproved) -> dict[str, Any]:
+    """What a run states of itself when it starts."""
+    private, party, own = isinstance(boundary, PrivateBoundary), plan.config.party, plan.config.privacy
+    about: dict[str, Any] = {"claim": boundary.claim, "private": private}
+    if isinstance(boundary, PrivateBoundary):
+        about |= {
+            "budget": own.epsilon, "delta": own.delta if law_named(own.law).needs_delta else 0.0,
+            "against": boundary.mechanism.against, "horizon": own.horizon or plan.config.run.steps,
+            "law": own.law, "where": own.where,
+        }  # fmt: skip
+    metrics = "nowhere" if party.metrics is None else f"{party.metrics}, for {reach_of(party.metrics)}"
+    return about | {
+        "fingerprint": words_of(plan), "agreement": plan.agreement,
+        "listen": f"{party.listen}, for {reach_of(party.listen)}", "metrics": metrics,
+        "leaves": list(_leaves(plan, private)),
+    }  # fmt: skip
+
+
+def reach_of(address: str) -> str:
+    """Who can come to a place to listen at."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        known = ipaddress.ip_address(host)
+    except ValueError:
+        return "this machine alone" if host in LOCAL else f"whoever reaches {host}"
+    if known.is_loopback:
+        return "this machine alone"
+    return "whoever reaches this machine" if known.is_unspecified else f"whoever reaches {host}"
+
+
+def _leaves(plan: Plan, private: bool) -> Iterator[str]:
+    """What leaves the machine, and to whom."""
+    party, privacy = plan.config.party, plan.config.privacy
+    ends = {(a, b) for over in plan.algorithm().mixes for a, b, _ in plan.network.edges(over)}
+    listeners = ", ".join(str(b) for a, b in sorted(ends) if a == plan.learner)
+    noise = "with noise" if privacy.where == "messages" else "made of gradients with noise"
+    unproved = "WITHOUT NOISE" if privacy.simulated is None else "with seeded noise, which hides nothing"
+    yield f"every round's messages, {noise if private else unproved}, to learners {listeners}"
+    yield "what the graph gives, rounds and acknowledgements, and when, to its neighbours"
+    yield "outcome.npz, when its owner hands it on"
+    if party.metrics is not None and reach_of(party.metrics) != "this machine alone":
+        yield f"rounds, bytes, waiting and ε, to {reach_of(party.metrics)} (metrics)"
+    if party.show_errors and party.metrics is not None:
+        yield f"loss and score on own records, NOT noised, to {reach_of(party.metrics)} (show_errors)"
+
+
+def declare(plan: Plan, not_private: bool = False) -> Declared:
+    """All of it, of a folder that was not started yet; `not_private` is the owner's word."""
+    run = plan.config.run
+    facts: dict[str, Any] = {"learner": plan.learner, "learners": run.learners, "run": run.id}
+    mend, warnings = list(_open_keys(plan)), list(_warnings(plan))
+
+    def attempt(what: Callable[[], dict[str, Any] | None]) -> None:
+        """What a start would refuse is said, and the rest is looked at all the same."""
+        try:
+            facts.update(what() or {})
+        except GossamerError as error:
+            mend.append(str(error))
+
+    pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
+    attempt(lambda: refuse_without_word(plan.config.privacy, plan.folder, not_private))
+    attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs)))
+    attempt(lambda: _certificate(plan, warnings))
+    attempt(lambda: _neighbours(plan))
+    attempt(lambda: _records(plan, warnings))
+    if plan.config.privacy.epsilon is None:
+        warnings.insert(0, "NOT PRIVATE: [privacy] has no epsilon, and what is sent can show records.")
+    return Declared(facts, mend, warnings)
+
+
+def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
+    """Whose certificate it is, and until when; refuses what a start would."""
+    party = plan.config.party
+    own, identities = read_credentials(plan)
+    left = days_left(own.certificate)
+    until = f"{datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left):%Y-%m-%d}"
+    if left < SOON:
+        warnings.append(f"The certificate ends on {until}, in {left:.0f} days: have it renewed (gossamer party renew).")
+    if plan.secrets is not None:
+        partners_keys(plan, identities, plan.read(party.partners))
+        check_secret(plan)
+    keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
+    return {"certificate": f"until {until}", "key": key_fingerprint(own.certificate)[:16], "keys": keys}
+
+
+def _neighbours(plan: Plan) -> dict[str, Any]:
+    """Where the others are; refuses a listener without an address."""
+    known = {j: one.address for j, one in plan.config.neighbours.items() if one.address is not None}
+    ends = {(a, b) for over in plan.algorithm().mixes for a, b, _ in plan.network.edges(over)}
+    for j in sorted(b for a, b in ends if a == plan.learner):
+        if str(j) not in known:
+            raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
+    return {"neighbours": known}
+
+
+def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:
+    """The records as a start would read them: every one must be in the schema."""
+    data, run = plan.config.data, plan.config.run
+    if data.path == "-":
+        return {"records": "from standard input"}
+    path, silent = plan.folder / data.path, logging.NullHandler()
+    log.addHandler(silent)  # what is clipped is said here
+    try:
+        records = Records(path, data.format, plan.schema, run.per_round, data.follow, data.records)
+    finally:
+        log.removeHandler(silent)
+    if records.clipped:
+        listed = ", ".join(f"{n} of {name}" for name, n in sorted(records.clipped.items()))
+        warnings.append(f"Values outside of their ranges are clipped: {listed}.")
+    if data.follow and not path.exists():
+        return {"records": f"none yet: {path} is followed when it comes"}
+    return {"records": f"{len(records)} in {path}, of {run.steps} rounds of {run.per_round}"}
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    """What a start allows, and its owner may not expect."""
+    party, privacy = plan.config.party, plan.config.privacy
+    if privacy.simulated is not None:
+        yield "[privacy] simulated is seeded noise: whoever has the seed takes it away."
+    if party.metrics is not None and reach_of(party.metrics) != "this machine alone":
+        yield f"[party] metrics = {party.metrics!r} is for {reach_of(party.metrics)}; 127.0.0.1 keeps it here."
+    if party.show_errors:
+        yield "[party] show_errors puts errors on own records into /metrics, not noised: ε does not cover them."
+    for what, name in {"journal": party.journal, "key": party.key, "secret": party.secret}.items():
+        path = plan.folder / name
+        if not path.resolve().is_relative_to(plan.folder.resolve()):
+            yield f"[party] {what} is {path.resolve()}, outside of this folder: whoever reads it there sees all."
+    if plan.config.party.durability != "power" and privacy.epsilon is not None:
+        yield '[party] durability = "process": after a power cut a round may be drawn twice, which releases it twice.'
+    data = plan.config.data
+    private = {"the folder": plan.folder, "the journal": plan.folder / party.journal}
+    private |= {"the file of records": plan.folder / data.path} if data.path != "-" else {}
+    for what, path in private.items():
+        open_to = _open_to(path)
+        if open_to and (path == plan.folder or _open_to(plan.folder) or path.parent.resolve() != plan.folder.resolve()):
+            yield f"{what} can be read by {open_to}: chmod go-rwx {path}."
