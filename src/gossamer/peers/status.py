@@ -15,6 +15,7 @@ import numpy as np
 
 from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
+from gossamer.peers.blocks import NEWEST
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
@@ -28,7 +29,6 @@ from gossamer.version import __version__
 
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
-SAMPLE = 2000  # own records on which the owner sees errors
 NAME = "status.json"
 
 
@@ -117,7 +117,7 @@ class Status:
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""
-        X, y = self._feed.newest(SAMPLE)
+        X, y = self._feed.newest(NEWEST)
         if not len(y):
             return {}
         people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))
