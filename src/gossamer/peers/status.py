@@ -15,6 +15,7 @@ import numpy as np
 
 from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
+from gossamer.peers.blocks import NEWEST
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
@@ -24,10 +25,10 @@ from gossamer.peers.node import Node
 from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
+from gossamer.version import __version__
 
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
-SAMPLE = 2000  # own records on which the owner sees errors
 NAME = "status.json"
 
 
@@ -84,7 +85,7 @@ class Status:
             "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
-            "against": self.against, "clipped": dict(self._feed.clipped),
+            "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
             "certificate_days_left": round(self.credentials.days_left, 1),
         }  # fmt: skip
         if self.credentials.problem:
@@ -116,7 +117,7 @@ class Status:
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""
-        X, y = self._feed.newest(SAMPLE)
+        X, y = self._feed.newest(NEWEST)
         if not len(y):
             return {}
         people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))
