@@ -53,7 +53,7 @@ class Door:
                 looked = arrived
 
     def make_room(self) -> None:
-        """End strangers until they have no more than a quarter of the places."""
+        """Where strangers have more than half of the places, end some until they have a quarter."""
         known, strangers = set(self._known()), defaultdict[str, list[socket.socket]](list)
         for peer, one in _connections(self._port):
             if peer in known:
@@ -61,7 +61,8 @@ class Door:
             else:
                 strangers[peer.host].append(one)
         many = sum(map(len, strangers.values()))
-        while many > self._most // 4:
+        least = self._most // 4 if many > self._most // 2 else many
+        while many > least:
             most = max(strangers.values(), key=len)
             one = most.pop(random.randrange(len(most)))
             _shut(one)
