@@ -39,11 +39,15 @@ from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
-from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack
+from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack, quoted
 
 METHOD, HEAR = "/gossamer.Link/Open", "/gossamer.Link/Hear"
 FIRST_WORDS, HEARD_OUT = 2, 5.0  # messages of a stranger: its hello and its settings; seconds that it has for them
-COUNT = 60.0  # seconds between looks at how many connections became no link
+COUNT = 60.0  # seconds between looks at how many connections became no link, and at who never came
+NOT_DIALLED = (
+    "learner {0} has to open it, and never has: it is not there yet, cannot reach where learner {1} listens, or leaves "
+    "it to learner {1} (dial in [neighbours.{1}] of learner {0})"
+)
 OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -98,6 +102,7 @@ class Links(Transport):
         self._queues: dict[Way, Outbound] = {}
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
+        self._ever: set[Way] = set()  # links that others have opened at some time
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
         self._watching: list[asyncio.Task[None]] = []
         self._server: Any = None
@@ -225,7 +230,7 @@ class Links(Transport):
                 event, outcome, why = "link closed", Outcome.REFUSED, "the other side ended it"
             except grpc.aio.AioRpcError as error:
                 outcome = Outcome.REFUSED if error.code() in REFUSED else Outcome.LOST
-                why = f"{error.code().name}: {error.details()}"
+                why = f"{error.code().name}: {quoted(error.details() or '')}"
             except Exception as error:  # whatever it was, the link is dialled again
                 why = repr(error)
             if not opened:
@@ -294,6 +299,7 @@ class Links(Transport):
         task = asyncio.current_task()
         assert task is not None
         self._callers[way] = mine = Caller(shown, context.peer(), task)
+        self._ever.add(way)
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())
@@ -364,7 +370,8 @@ class Links(Transport):
         return apart
 
     async def _count(self) -> None:
-        """Say rarely that there were connections that became no link: gRPC does not tell whose they were."""
+        """Say rarely that there were connections that became no link, of whom gRPC does not tell whose they were, and
+        which links were never opened, where a firewall may be the reason."""
         known = 0
         while True:
             await asyncio.sleep(COUNT)
@@ -373,6 +380,13 @@ class Links(Transport):
                 why = f"{now - known} connections in {COUNT:.0f} s showed no certificate of this run, or opened no link"
                 self._rarely.say("strangers", f"? → {self._i}", why)
             known = now
+            for way in sorted(self._awaited()):
+                self._rarely.say("not dialled", self._edge(way), NOT_DIALLED.format(way.neighbour, self._i))
+
+    def _awaited(self) -> set[Way]:
+        """Links that others have to open, and never have."""
+        ways = {Way(j, True) for j in self._addresses} | {Way(j, False) for j in self._hears}
+        return {way for way in ways - self._ever if not self._opens(way)}
 
 
 async def _pump(queue: Outbound, write: Callable[[bytes], Any]) -> None:
