@@ -158,6 +158,18 @@ class Links(Transport):
                 task.cancel()
                 self._dial(way)
 
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        self._addresses, self._hears, self._sources = dict(addresses), set(hears), dict(sources)
+        wanted = {Way(j, True) for j, address in addresses.items() if address is not None}
+        wanted |= {Way(j, False) for j in sources}
+        for way in self._dialling.keys() - wanted:
+            self._dialling.pop(way).cancel()
+        for way in sorted(wanted - self._dialling.keys()):
+            self._dial(way)
+        for way, caller in list(self._callers.items()):
+            if way.neighbour not in (self._addresses if way.sends else self._hears):
+                _cancel(caller.task)
+
     def _certificates(self) -> Any:
         """What this learner shows to whoever dials it, and whose word it takes."""
         return grpc.ssl_server_certificate_configuration([tuple(self._own)], self._identities.trusted)

@@ -78,6 +78,13 @@ class Transport(Protocol):
         """
         return
 
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        """From now on these are its links, as in its `Wiring`: new ones are opened, and what is not named is closed.
+
+        Called after `dial`. A transport that reaches everybody has nothing to do.
+        """
+        return
+
     async def failed(self) -> None:
         """Wait until the learner cannot go on, and raise what `take` has raised."""
 
