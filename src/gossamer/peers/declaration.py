@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import days_left, key_fingerprint
+from gossamer.peers.certificates import days_left, fingerprint_in
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
 from gossamer.peers.credentials import read_credentials
@@ -166,7 +166,7 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
-    return {"certificate": f"until {until}", "key": key_fingerprint(own.certificate)[:16], "keys": keys}
+    return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
 def _neighbours(plan: Plan) -> dict[str, Any]:

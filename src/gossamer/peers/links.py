@@ -33,7 +33,9 @@ from gossamer.peers.backoff import Backoff, Outcome
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.descriptors import connections_allowed
 from gossamer.peers.dials import Dials, decode_dials, encode_dials, tell_apart
+from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
+from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
@@ -78,6 +80,7 @@ class Caller(NamedTuple):
     """Who has opened a stream, as the handshake has verified it, and what carries it here."""
 
     shown: Mapping[str, Sequence[bytes]]
+    peer: str
     task: asyncio.Task[Any] | None
 
 
@@ -88,7 +91,7 @@ class Links(Transport):
         self._i, self._listen = wiring.learner, wiring.listen
         self._addresses, self._sources = dict(wiring.addresses), dict(wiring.sources)
         self._hears, self._room = set(wiring.hears), wiring.room
-        self._own, self._identities = wiring.own, wiring.identities
+        self._own, self._identities, self._faces = wiring.own, wiring.identities, Faces()
         self._take, self._hello, self._answer_stranger = wiring.take, wiring.hello, wiring.stranger
         self._tell_release = wiring.release or (lambda j, release: None)
         self._tell_apart = wiring.apart or (lambda j, why: None)
@@ -96,7 +99,7 @@ class Links(Transport):
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
-        self._counting: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         self._server: Any = None
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
@@ -127,7 +130,8 @@ class Links(Transport):
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        self._counting = asyncio.create_task(self._count())
+        door = Door(self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()])
+        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(door.watch())]
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -154,7 +158,7 @@ class Links(Transport):
                 self._rarely.say("link closed", self._edge(way), "its certificate is no longer accepted")
                 _cancel(caller.task)
         for way, task in list(self._dialling.items()):
-            if identities.expected(way.neighbour) != before.expected(way.neighbour):
+            if not self._faces.accepted(before, identities, way.neighbour):
                 task.cancel()
                 self._dial(way)
 
@@ -195,7 +199,7 @@ class Links(Transport):
         await self._failure
 
     async def close(self) -> None:
-        tasks = [*self._dialling.values(), *([self._counting] if self._counting else [])]
+        tasks = [*self._dialling.values(), *self._watching]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -232,6 +236,8 @@ class Links(Transport):
                 why = f"{error.code().name}: {error.details()}"
             except Exception as error:  # whatever it was, the link is dialled again
                 why = repr(error)
+            if not opened:
+                self._faces.forget(way.neighbour)  # it may have another certificate by now
             self._rarely.say(event, edge, why)
             lasted = time.monotonic() - opened[0] if opened else 0.0
             await self._pause(way.neighbour, backoff.after(outcome, lasted))
@@ -245,10 +251,11 @@ class Links(Transport):
 
     async def _open(self, way: Way, opened: list[float]) -> None:
         """Use a new stream until it ends."""
-        trusted, name = self._identities.expected(way.neighbour)
+        address = (self._addresses if way.sends else self._sources)[way.neighbour]
+        assert address is not None  # or it would not be dialled
+        trusted, name = await self._faces.expected(self._identities, way.neighbour, address)
         credentials = grpc.ssl_channel_credentials(trusted, *self._own)
         options = [*OPTIONS, ("grpc.ssl_target_name_override", name)]
-        address = (self._addresses if way.sends else self._sources)[way.neighbour]
         async with grpc.aio.secure_channel(address, credentials, options) as channel:
             stream = channel.stream_stream(METHOD if way.sends else HEAR)(metadata=self._metadata(way.neighbour))
             queue = self._begin(way)  # what waited for a link that is gone is sent anew by the node
@@ -292,7 +299,7 @@ class Links(Transport):
         if way in self._queues:
             self._queues[way].end()  # one stream for each edge
         queue = self._begin(way)
-        self._callers[way] = mine = Caller(shown, asyncio.current_task())
+        self._callers[way] = mine = Caller(shown, context.peer(), asyncio.current_task())
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())

@@ -152,14 +152,15 @@ class Party:
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith(KEPT)})
         newest = min(now.round, self.last - 1)
-        if self.feed.read(newest) != now.read:
+        self._memory.go_on(now.state)
+        for t in range(newest + 1):  # and what was read is looked at as it comes by: a feed may read it from a file
+            self._memory.observe(self.feed.arrivals(t))
+            read = self.feed.read(t)
+        if read != now.read:
             raise GossamerError(
                 f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
                 "now; give the same file, to which records were only added."
             )
-        self._memory.go_on(now.state)
-        for t in range(newest + 1):
-            self._memory.observe(self.feed.arrivals(t))
 
     @property
     def last(self) -> int:

@@ -25,7 +25,7 @@ from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.changes import Inbox, accepted, neighbours_of, verifier
 from gossamer.peers.config import Plan
-from gossamer.peers.credentials import read_credentials
+from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.dials import Places, places_of
 from gossamer.peers.feed import Records, Spool
@@ -54,7 +54,6 @@ Linked = tuple[list[int], list[int]]  # whom a learner reaches, and who reaches 
 
 def connect_links(wiring: Wiring) -> Transport:
     """The usual transport. gRPC is loaded when a learner joins its neighbours, and not while it waits for records."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # or it writes a line for everybody who fails to shake hands
     from gossamer.peers.links import Links
 
     return Links(wiring)
@@ -71,12 +70,12 @@ class LearnerProcess:
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
-        self.own, self.identities = read_credentials(plan)
         refuse_open_keys(plan)
+        self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         if pairs is not None:  # before anything is moved
-            public = partners_keys(plan, self.identities, plan.read(party.partners))
+            public = partners_keys(plan, self._credentials.now.identities, plan.read(party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
@@ -85,7 +84,7 @@ class LearnerProcess:
         try:  # only now: a second process must not touch the secret and the records of the first
             if pairs is not None and not self.journal.delivered:  # after that nothing is drawn
                 pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
-            self._verify = verifier(plan, lambda: self.identities)
+            self._verify = verifier(plan, lambda: self._credentials.now.identities)
             self.changes = accepted(self.journal, plan, self._verify, self.algorithm)
             self.feed = self._records()
             self._check_rounds()
@@ -93,7 +92,8 @@ class LearnerProcess:
             self.journal.close()
             raise
         self._inbox = Inbox(plan.folder)
-        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, self._inbox)
+        watch = self._credentials
+        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, watch, self._inbox)
 
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
@@ -133,6 +133,7 @@ class LearnerProcess:
             return 0
         party = self._party()
         (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
+        self._credentials.look()  # it may have waited long for its records
         node, transport = self._join(party)
         self._status.node = node
         metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self._status, node, transport)
@@ -210,7 +211,7 @@ class LearnerProcess:
         plan, (tells, hears) = self.plan, party.links()
         places, listen = self._reached(party, tells, hears), plan.config.party.listen
         wiring = Wiring(
-            plan.learner, listen, places.addresses, hears, self.own, self.identities,
+            plan.learner, listen, places.addresses, hears, *self._credentials.now,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
             stranger=lambda j, sends: node.answer_stranger(j, sends),
@@ -247,7 +248,7 @@ class LearnerProcess:
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
         """Go on, round by round, until nobody needs this learner any more, or it is told to stop."""
         failed = asyncio.ensure_future(transport.failed())
-        told, done_since, linked = 0.0, None, node.party.links()
+        told, looked, done_since, linked = 0.0, 0.0, None, node.party.links()
         try:
             while not stop.is_set() and not node.over and not node.party.put_out:
                 self._check_input()
@@ -256,6 +257,10 @@ class LearnerProcess:
                     told = time.monotonic()
                     linked = self._look_for_changes(node, transport, linked)
                     self._status.write()
+                if time.monotonic() - looked >= LOOK:
+                    looked = time.monotonic()
+                    if (found := self._credentials.look()) is not None:
+                        transport.renew(*found)
                 if node.done:
                     done_since = done_since or time.monotonic()
                     if time.monotonic() - done_since > LINGER:
