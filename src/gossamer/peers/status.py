@@ -17,6 +17,7 @@ from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
 from gossamer.peers.blocks import NEWEST
 from gossamer.peers.config import Plan
+from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
@@ -34,9 +35,15 @@ class Status:
     """Where one learner is; `node` is there from the moment that it has its first records."""
 
     def __init__(
-        self, plan: Plan, model: LinearModel, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
+        self,
+        plan: Plan,
+        model: LinearModel,
+        boundary: PrivateBoundary | Unproved,
+        journal: Journal,
+        feed: Records,
+        credentials: CredentialsWatch,
     ) -> None:
-        self.plan, self.journal = plan, journal
+        self.plan, self.journal, self.credentials = plan, journal, credentials
         self._model, self._boundary, self._feed = model, boundary, feed
         self.node: Node | None = None
         self.state = "starting"
@@ -78,7 +85,10 @@ class Status:
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
             "against": self.against, "clipped": dict(self._feed.clipped),
+            "certificate_days_left": round(self.credentials.days_left, 1),
         }  # fmt: skip
+        if self.credentials.problem:
+            about["credentials"] = self.credentials.problem
         shares = self.shares(ended=state in ENDED)
         if shares is not None:
             about["uncancelled"] = tell_uncancelled([shares], self.plan)
@@ -92,14 +102,16 @@ class Status:
         waits_for = [] if state or node.done or node.waiting < EVERY else party.awaited()
         if state is None:
             starved = "waiting for records" if party.starved else "running"
-            self.state = "delivering" if party.finished else "waiting" if waits_for else starved
+            going_on = "delivering" if party.finished else "waiting" if waits_for else starved
+            self.state = "held" if node.doubts.halting else going_on
         self.errors = self._own_errors(party.state.theta)
         return {
             "round": party.round, "waits_for": waits_for, "waits": round(node.waiting, 1),
             "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
+            "held": {str(j): why for j, why in node.doubts.held.items()},
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
-            "differs": {str(j): why for j, why in sorted(node.differences.items())},
+            "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
