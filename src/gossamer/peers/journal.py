@@ -6,6 +6,7 @@ together with all they follow from, and only then sent; whoever starts again sen
 One transaction a round (SQLite, write-ahead log):
 
     about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs);
+             release, which last wrote to it;
              unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected;
              secret, the key of noise that is shared with others: see gossamer.peers.pair_keys
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
@@ -51,6 +52,7 @@ import numpy as np
 from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.summing import add_words
 from gossamer.types import Array
+from gossamer.version import __version__
 
 Durability = Literal["process", "power"]
 SCHEMA = """
@@ -156,8 +158,9 @@ class Journal:
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
                     "[run], [model], [records], [secrets], the graph and [privacy]; within a run none can change, nor "
-                    "ε, nor, with a budget, to a release that books rounds otherwise."
+                    f"ε, nor, with a budget, to a release that books rounds otherwise{self._written_by()}."
                 )
+        self._db.execute("insert or replace into about values ('release', ?)", (__version__,))
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
@@ -219,6 +222,17 @@ class Journal:
         if row is None:
             raise self._damaged(f"it has no {name!r}")
         return str(row[0])
+
+    def _written_by(self) -> str:
+        """What to do where nothing but the release has changed; "" where that is the same."""
+        row = self._db.execute("select value from about where name = 'release'").fetchone()
+        if row is not None and row[0] == __version__:
+            return ""
+        theirs = "a release of gossamer that did not say which" if row is None else f"gossamer {row[0]}"
+        return (
+            f"; it was written by {theirs}, and this is gossamer {__version__}: where no setting has changed, go on "
+            "with the release that wrote it, or join a new run"
+        )
 
     def _damaged(self, why: str) -> GossamerError:
         return GossamerError(

@@ -381,12 +381,13 @@ class Node:
 
     def _unlike(self, sender: int, hello: Hello) -> str:
         """What is known of a neighbour in another run: what differs, once it has told its settings."""
-        who = f"learner {sender}{self._of_release(sender)}"
+        releases = self._of_release(sender)
+        who, same_release = f"learner {sender}{releases}", " and release" if releases else ""
         theirs = f"run {quoted(hello.run, 60)!r} with {hello.size} {hello.dtype}"
         own = f"{self._run!r} with {self.party.size} {self.party.dtype}"
         sentence = (
-            f"{who} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the "
-            "same [run], [model], [records], [secrets] and graph; what differs is said as soon as both have told."
+            f"{who} is in {theirs}, expected {own}, as learner {self.party.i} has it: let both have the same [run], "
+            f"[model], [records], [secrets] and graph{same_release}; what differs is said as soon as both have told."
         )
         return self.differences.setdefault(sender, sentence)
 

@@ -25,6 +25,7 @@ from gossamer.peers.node import Node
 from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
+from gossamer.version import __version__
 
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
@@ -84,7 +85,7 @@ class Status:
             "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
-            "against": self.against, "clipped": dict(self._feed.clipped),
+            "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
             "certificate_days_left": round(self.credentials.days_left, 1),
         }  # fmt: skip
         if self.credentials.problem:
