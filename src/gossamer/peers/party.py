@@ -356,6 +356,8 @@ class Party:
         """Listeners that have not used what they must have before this learner goes on."""
         oldest = self.round - self.window
         waiting = [(t, told) for t, told in self._outbox.items() if t <= oldest]
+        if not waiting:
+            return []
         late = dict.fromkeys(self._excused, self._late)
         return [
             j for j, used in self._acked.items()
@@ -404,7 +406,9 @@ class Party:
         """
         if self.broken or self.finished or self.slow() or self.unheard():
             return False
-        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
+        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and (
+            not self._excused or self._absent()
+        ):
             return False
         if self._not_handed():
             return False
