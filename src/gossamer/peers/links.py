@@ -164,12 +164,27 @@ class Links(Transport):
         for way, caller in list(self._callers.items()):
             if identities.of(caller.shown) != way.neighbour:
                 self._rarely.say("link closed", self._edge(way), "its certificate is no longer accepted")
-                caller.task.cancel()  # nothing of it is taken any more; gRPC tells the other side nothing of that
-                self._door.end(peer_of(caller.peer))
+                self._end(caller)
         for way, task in list(self._dialling.items()):
             if not self._faces.accepted(before, identities, way.neighbour):
                 task.cancel()
                 self._dial(way)
+
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        self._addresses, self._hears, self._sources = dict(addresses), set(hears), dict(sources)
+        wanted = {Way(j, True) for j, address in addresses.items() if address is not None}
+        wanted |= {Way(j, False) for j in sources}
+        for way in self._dialling.keys() - wanted:
+            self._dialling.pop(way).cancel()
+        for way in sorted(wanted - self._dialling.keys()):
+            self._dial(way)
+        for way, caller in list(self._callers.items()):
+            if way.neighbour not in (self._addresses if way.sends else self._hears):
+                self._end(caller)
+
+    def _end(self, caller: Caller) -> None:
+        caller.task.cancel()  # nothing of it is taken any more; gRPC tells the other side nothing of that
+        self._door.end(peer_of(caller.peer))
 
     def _certificates(self) -> Any:
         """What this learner shows to whoever dials it, and whose word it takes."""

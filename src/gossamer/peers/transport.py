@@ -84,5 +84,12 @@ class Transport(Protocol):
         """
         return
 
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        """From now on these are its links, as in its `Wiring`: new ones are opened, and what is not named is closed.
+
+        Called after `dial`. A transport that reaches everybody has nothing to do.
+        """
+        return
+
 
 MakeTransport = Callable[[Wiring], Transport]
