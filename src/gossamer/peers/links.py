@@ -104,14 +104,14 @@ class Links(Transport):
         self._callers: dict[Way, Caller] = {}
         self._ever: set[Way] = set()  # links that others have opened at some time
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
-        self._watching: list[asyncio.Task[None]] = []
+        self._counting: asyncio.Task[None] | None = None
         self._server: Any = None
         self._door: Door
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
         self.dials = Counter()
-        self.shaken = self.links = 0  # handshakes that were begun here, and streams that were opened
+        self.links = 0  # streams that others have opened
         self._rarely = Rarely()
 
     async def start(self) -> None:
@@ -136,10 +136,8 @@ class Links(Transport):
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        self._door = Door(
-            self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()]
-        )
-        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(self._door.watch())]
+        self._door = Door(self.port, most, lambda: [peer_of(one.peer) for one in self._callers.values()])
+        self._counting = asyncio.create_task(self._count())
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -192,7 +190,7 @@ class Links(Transport):
 
     def _for_handshake(self) -> Any:
         """Asked by gRPC, in a thread of its own, at every handshake: new certificates, or none."""
-        self.shaken += 1
+        self._door.came()
         renewed, self._renewed = self._renewed, None
         return renewed
 
@@ -211,7 +209,7 @@ class Links(Transport):
         await self._failure
 
     async def close(self) -> None:
-        tasks = [*self._dialling.values(), *self._watching]
+        tasks = [*self._dialling.values(), *([self._counting] if self._counting else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -390,7 +388,7 @@ class Links(Transport):
         known = 0
         while True:
             await asyncio.sleep(COUNT)
-            now = max(known, self.shaken - self.links)
+            now = max(known, self._door.arrived - self.links)
             if now > known:
                 why = f"{now - known} connections in {COUNT:.0f} s showed no certificate of this run, or opened no link"
                 self._rarely.say("strangers", f"? → {self._i}", why)
