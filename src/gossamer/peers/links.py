@@ -17,8 +17,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from gossamer.errors import GossamerError
 from gossamer.peers.logs import log, warn_rarely
+from gossamer.peers.passing import TryLater
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
 from gossamer.peers.wire import MESSAGE_LIMIT, TOGETHER, Frame, Refusal, pack
@@ -110,7 +110,7 @@ class Links(Transport):
         try:
             self.port = self._server.add_secure_port(self._listen, credentials)
         except RuntimeError:
-            raise GossamerError(
+            raise TryLater(
                 f"[party] listen = {self._listen!r} cannot be listened on: it is in use, or not of this machine; "
                 "end who uses it, or choose another and tell the neighbours."
             ) from None

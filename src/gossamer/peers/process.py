@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ from gossamer.peers.credentials import read_credentials
 from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
-from gossamer.peers.logs import log, log_to, stop_logging
+from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
@@ -36,6 +37,7 @@ from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.passing import passing_state
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
@@ -43,7 +45,8 @@ from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
 from gossamer.standardising import looks_of
 
-TICK, LINGER = 0.2, 30.0  # seconds
+TICK, LINGER, LEAVE_AGAIN = 0.2, 30.0, 5.0  # seconds
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # each asks a learner to end in order
 
 
 def connect_links(wiring: Wiring) -> Transport:
@@ -60,6 +63,8 @@ class LearnerProcess:
         self.plan, self._hook, self._connect = plan, hook, connect
         self._spool: Spool | None = None
         self._said_end = False
+        self._left, self._leave_at = False, 0.0  # the outcome: whether it was written, when it is tried again
+        self._unwritten = Counter[str]()
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
@@ -83,7 +88,7 @@ class LearnerProcess:
         except GossamerError:
             self.journal.close()
             raise
-        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed)
+        self.status = Status(plan, self.model, self.boundary, self.journal, self.feed)
 
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
@@ -114,18 +119,24 @@ class LearnerProcess:
                 "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
 
+    def close(self) -> None:
+        self.journal.close()
+        self.status.close()
+
     async def run(self) -> int:
         """Until all is done; the exit code."""
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        for number in STOPS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
         if not await self._first_records(stop):
             return 0
         party = self._party()
-        (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
+        if not party.finished:
+            (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
         node, transport = self._join(party)
-        self._status.node = node
-        metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self._status, node, transport)
+        self.status.node = node
+        metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self.status, node, transport)
         endpoint = Endpoint(metrics, show) if metrics else None
         try:
             if endpoint is not None:
@@ -143,29 +154,29 @@ class LearnerProcess:
             await transport.close()
             if endpoint is not None:
                 await endpoint.close()
-        if not self.journal.unused:  # of a run that has not begun there is none
-            write_outcome(self.plan, party, self.boundary, self._status)
+        if not self.journal.unused and not self._left:  # of a run that has not begun there is none
+            write_outcome(self.plan, party, self.boundary, self.status)
         if node.done:
             self.journal.mark_delivered()  # also where all was used before the last round was taken
-        self._status.write("done" if node.done else "stopped")
-        about = {"learner": party.i, "round": party.round, "state": self._status.state}
+        self.status.write("done" if node.done else "stopped")
+        about = {"learner": party.i, "round": party.round, "state": self.status.state}
         log.info("ended", extra=about | self._privacy())
         return 0
 
     def _privacy(self) -> dict[str, Any]:
         """ε so far for the log, and against whom it holds; with pair secrets also if all others collude."""
-        spent = self._status.budget()
+        spent = self.status.budget()
         if spent is None:
             return {}
         alone = {"epsilon_if_all_collude": spent[2]} if len(spent) > 2 else {}
-        return {"epsilon": spent[0], "against": self._status.against} | alone
+        return {"epsilon": spent[0], "against": self.status.against} | alone
 
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
         while not self.feed.here(0) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
-            self._status.write("waiting for records")
+            self.status.write("waiting for records")
             await _sleep(stop, TICK)
         return not stop.is_set()
 
@@ -220,9 +231,11 @@ class LearnerProcess:
             while not stop.is_set() and not node.over:
                 self._check_input()
                 node.tick()
+                if node.party.finished:
+                    self._leave_outcome(node.party)
                 if time.monotonic() - told >= EVERY:
                     told = time.monotonic()
-                    self._status.write()
+                    self.status.write()
                 if node.done:
                     done_since = done_since or time.monotonic()
                     if time.monotonic() - done_since > LINGER:
@@ -233,6 +246,18 @@ class LearnerProcess:
             await asyncio.sleep(TICK)  # the last frames leave
         finally:
             failed.cancel()
+
+    def _leave_outcome(self, party: Party) -> None:
+        """Write what the learner has found as soon as its last round is taken: to deliver its messages may take long,
+        or for ever, where a listener has gone. What cannot be written is tried again."""
+        if self._left or time.monotonic() < self._leave_at:
+            return
+        try:
+            write_outcome(self.plan, party, self.boundary, self.status)
+            self._left = True
+        except GossamerError as error:
+            self._leave_at = time.monotonic() + LEAVE_AGAIN
+            warn_rarely(self._unwritten, "outcome", "outcome not written", {"why": str(error)})
 
     def _check_input(self) -> None:
         """Refuse to go on where records of standard input could not be kept; say once that it has ended."""
@@ -250,18 +275,21 @@ def run_learner(
     """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
     os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.folder / "log.jsonl", quiet)
+    learner = None
     try:
         learner = LearnerProcess(plan, hook, connect)
-        try:
-            return asyncio.run(learner.run())
-        finally:
-            learner.journal.close()
+        return asyncio.run(learner.run())
     except Exception as error:
-        log.error("failed", extra={"why": str(error)}, exc_info=not isinstance(error, GossamerError))
-        with contextlib.suppress(GossamerError):
-            write_failure(plan, str(error))
+        expected = isinstance(error, GossamerError) or passing_state(error) is not None
+        log.error(passing_state(error) or "failed", extra={"why": str(error)}, exc_info=not expected)
+        if learner is None:
+            write_failure(plan, error)
+        else:
+            learner.status.write_failure(error)
         raise
     finally:
+        if learner is not None:
+            learner.close()
         stop_logging()
 
 
