@@ -189,7 +189,7 @@ def test_a_round_that_broke_off_is_never_taken_again(tmp_path, monkeypatch):
     while not team.parties[0].round:
         team.sweep()
     party = team.parties[0]
-    monkeypatch.setattr(party._journal, "commit", lambda *_: (_ for _ in ()).throw(gs.GossamerError("full")))
+    monkeypatch.setattr(party.journal, "commit", lambda *_: (_ for _ in ()).throw(gs.GossamerError("full")))
     with pytest.raises(gs.GossamerError, match="full"):  # noqa: PT012, whichever sweep it is
         for _ in range(1000):
             team.sweep()

@@ -51,7 +51,7 @@ class Lines:
         for one in statuses:
             if "life" in one or one["state"] in (*OVER, *AGAIN):
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
-        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses)):
+        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses), *releases_in(statuses)):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(note)
@@ -112,6 +112,22 @@ def differences_in(statuses: Sequence[Status]) -> list[str]:
 def held_in(statuses: Sequence[Status]) -> list[str]:
     """Whose links are held because they say that a journal is old: a sentence each."""
     return list(dict.fromkeys(why for one in statuses for why in (one.get("held") or {}).values()))
+
+
+def releases_in(statuses: Sequence[Status]) -> list[str]:
+    """Who runs which release, where not all run the same: a sentence, or none."""
+    found = dict[str, str]()
+    for one in statuses:
+        found |= {str(j): version for j, version in (one.get("releases") or {}).items()}
+    found |= {str(one["learner"]): one["release"] for one in statuses if "learner" in one and "release" in one}
+    by_release = {version: [j for j in found if found[j] == version] for version in sorted(set(found.values()))}
+    if len(by_release) < 2:
+        return []
+    said = (
+        f"{version or 'one that says no version'} at {', '.join(sorted(who, key=int))}"
+        for version, who in by_release.items()
+    )
+    return [f"Learners run several releases of gossamer: {'; '.join(said)}."]
 
 
 def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:

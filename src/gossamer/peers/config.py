@@ -24,6 +24,7 @@ from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.peers.agreement import shared_settings
+from gossamer.peers.dials import Dial
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
@@ -105,7 +106,7 @@ class SecretsPlan(Plain, frozen=True):
 
 class PartyPlan(Plain, frozen=True):
     learner: Some
-    listen: str
+    listen: str | None = None  # none: it dials for all its links, and nobody reaches it
     key: str = "key.pem"
     certificate: str = "certificate.pem"
     authority: str = "authority.pem"
@@ -146,7 +147,8 @@ class DataPlan(Plain, frozen=True):
 class Neighbour(Plain, frozen=True):
     """A learner that hears this one, or that this one hears."""
 
-    address: str | None = None  # where it listens, if it hears this one
+    address: str | None = None  # where it listens, if this party dials it
+    dial: Dial = "sender"  # who opens the links to and from it: see gossamer.peers.dials
     certificate: str | None = None  # its own, if the run's authority has not signed it
     believe: bool = True  # where it says that this party's journal is old; false: the owner knows that it is not
 

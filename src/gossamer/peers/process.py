@@ -25,8 +25,9 @@ from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.config import Plan
-from gossamer.peers.credentials import read_credentials
+from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
+from gossamer.peers.dials import places_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
@@ -39,7 +40,7 @@ from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, t
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.passing import passing_state
 from gossamer.peers.status import EVERY, Status, write_failure
-from gossamer.peers.transport import MakeTransport, Transport, Wiring
+from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
 from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
@@ -69,12 +70,12 @@ class LearnerProcess:
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
-        self.own, self.identities = read_credentials(plan)
         refuse_open_keys(plan)
+        self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         if pairs is not None:  # before anything is moved
-            public = partners_keys(plan, self.identities, plan.read(party.partners))
+            public = partners_keys(plan, self._credentials.now.identities, plan.read(party.partners))
         path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
         settings = plan.own_settings
         if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
@@ -88,7 +89,7 @@ class LearnerProcess:
         except GossamerError:
             self.journal.close()
             raise
-        self.status = Status(plan, self.model, self.boundary, self.journal, self.feed)
+        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, self._credentials)
 
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
@@ -119,9 +120,13 @@ class LearnerProcess:
                 "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
 
+    def tell_failure(self, error: Exception) -> None:
+        """Leave in the status how the learner has ended."""
+        self._status.write_failure(error)
+
     def close(self) -> None:
         self.journal.close()
-        self.status.close()
+        self._status.close()
 
     async def run(self) -> int:
         """Until all is done; the exit code."""
@@ -134,9 +139,10 @@ class LearnerProcess:
         party = self._party()
         if not party.finished:
             (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
+        self._credentials.look()  # it may have waited long for its records
         node, transport = self._join(party)
-        self.status.node = node
-        metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self.status, node, transport)
+        self._status.node = node
+        metrics, show = self.plan.config.party.metrics, lambda: write_metrics(self._status, node, transport)
         endpoint = Endpoint(metrics, show) if metrics else None
         try:
             if endpoint is not None:
@@ -155,28 +161,28 @@ class LearnerProcess:
             if endpoint is not None:
                 await endpoint.close()
         if not self.journal.unused and not self._left:  # of a run that has not begun there is none
-            write_outcome(self.plan, party, self.boundary, self.status)
+            write_outcome(self.plan, party, self.boundary, self._status)
         if node.done:
             self.journal.mark_delivered()  # also where all was used before the last round was taken
-        self.status.write("done" if node.done else "stopped")
-        about = {"learner": party.i, "round": party.round, "state": self.status.state}
+        self._status.write("done" if node.done else "stopped")
+        about = {"learner": party.i, "round": party.round, "state": self._status.state}
         log.info("ended", extra=about | self._privacy())
         return 0
 
     def _privacy(self) -> dict[str, Any]:
         """ε so far for the log, and against whom it holds; with pair secrets also if all others collude."""
-        spent = self.status.budget()
+        spent = self._status.budget()
         if spent is None:
             return {}
         alone = {"epsilon_if_all_collude": spent[2]} if len(spent) > 2 else {}
-        return {"epsilon": spent[0], "against": self.status.against} | alone
+        return {"epsilon": spent[0], "against": self._status.against} | alone
 
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
         while not self.feed.here(0) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
-            self.status.write("waiting for records")
+            self._status.write("waiting for records")
             await _sleep(stop, TICK)
         return not stop.is_set()
 
@@ -204,21 +210,22 @@ class LearnerProcess:
 
     def _join(self, party: Party) -> tuple[Node, Transport]:
         """The party on its transport."""
-        plan, own = self.plan, self.plan.config.party
-        known = {int(j): neighbour.address for j, neighbour in plan.config.neighbours.items() if neighbour.address}
-        for j in party.tells:
-            if j not in known:
-                raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
+        plan, listen = self.plan, self.plan.config.party.listen
+        places = places_of(party.i, listen, plan.config.neighbours, party.tells, party.hears)
         wiring = Wiring(
-            plan.learner, own.listen, {j: known[j] for j in party.tells}, party.hears, self.own, self.identities,
+            plan.learner, listen, places.addresses, party.hears, *self._credentials.now,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
-            stranger=lambda j: node.answer_stranger(j),
+            stranger=lambda j, sends: node.answer_stranger(j, sends),
             release=lambda j, release: node.met_release(j, release),
+            apart=lambda j, why: node.met_apart(j, why),
+            sources=places.sources,
+            room=max(ROOM, party.room),
         )  # fmt: skip
         transport = self._connect(wiring)
         node = Node(
-            party, transport, plan.run_name, self.journal.epoch, self._hook, patience=own.patience, shared=plan.shared,
+            party, transport, plan.run_name, self.journal.epoch, self._hook,
+            patience=plan.config.party.patience, shared=plan.shared,
             disbelieved=[int(j) for j, neighbour in plan.config.neighbours.items() if not neighbour.believe],
         )  # fmt: skip
         return node, transport
@@ -226,7 +233,7 @@ class LearnerProcess:
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
         """Go on, round by round, until nobody needs this learner any more, or it is told to stop."""
         failed = asyncio.ensure_future(transport.failed())
-        told, done_since = 0.0, None
+        told, looked, done_since = 0.0, 0.0, None
         try:
             while not stop.is_set() and not node.over:
                 self._check_input()
@@ -235,7 +242,11 @@ class LearnerProcess:
                     self._leave_outcome(node.party)
                 if time.monotonic() - told >= EVERY:
                     told = time.monotonic()
-                    self.status.write()
+                    self._status.write()
+                if time.monotonic() - looked >= LOOK:
+                    looked = time.monotonic()
+                    if (found := self._credentials.look()) is not None:
+                        transport.renew(*found)
                 if node.done:
                     done_since = done_since or time.monotonic()
                     if time.monotonic() - done_since > LINGER:
@@ -253,7 +264,7 @@ class LearnerProcess:
         if self._left or time.monotonic() < self._leave_at:
             return
         try:
-            write_outcome(self.plan, party, self.boundary, self.status)
+            write_outcome(self.plan, party, self.boundary, self._status)
             self._left = True
         except GossamerError as error:
             self._leave_at = time.monotonic() + LEAVE_AGAIN
@@ -285,7 +296,7 @@ def run_learner(
         if learner is None:
             write_failure(plan, error)
         else:
-            learner.status.write_failure(error)
+            learner.tell_failure(error)
         raise
     finally:
         if learner is not None:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from gossamer.models import LinearModel, Objective
+from gossamer.peers.blocks import NEWEST
 from gossamer.peers.config import Plan
+from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
@@ -24,10 +26,10 @@ from gossamer.peers.status_file import StatusFile
 from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
+from gossamer.version import __version__
 
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
-SAMPLE = 2000  # own records on which the owner sees errors
 NAME = "status.json"
 
 
@@ -35,10 +37,16 @@ class Status:
     """Where one learner is; `node` is there from the moment that it has its first records."""
 
     def __init__(
-        self, plan: Plan, model: LinearModel, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
+        self,
+        plan: Plan,
+        model: LinearModel,
+        boundary: PrivateBoundary | Unproved,
+        journal: Journal,
+        feed: Records,
+        credentials: CredentialsWatch,
     ) -> None:
-        self.plan, self.journal = plan, journal
         self._file = StatusFile(plan.folder / NAME)
+        self.plan, self.journal, self.credentials = plan, journal, credentials
         self._model, self._boundary, self._feed = model, boundary, feed
         self.node: Node | None = None
         self.state = "starting"
@@ -79,8 +87,11 @@ class Status:
             "learner": self.plan.learner, "pid": os.getpid(), "life": self.journal.epoch,
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
-            "against": self.against, "clipped": dict(self._feed.clipped),
+            "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
+            "certificate_days_left": round(self.credentials.days_left, 1),
         }  # fmt: skip
+        if self.credentials.problem:
+            about["credentials"] = self.credentials.problem
         shares = self.shares(ended=state in ENDED)
         if shares is not None:
             about["uncancelled"] = tell_uncancelled([shares], self.plan)
@@ -117,12 +128,12 @@ class Status:
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
             "held": {str(j): why for j, why in node.doubts.held.items()},
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
-            "differs": {str(j): why for j, why in sorted(node.differences.items())},
+            "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""
-        X, y = self._feed.newest(SAMPLE)
+        X, y = self._feed.newest(NEWEST)
         if not len(y):
             return {}
         people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from gossamer.peers.certificates import Identities, Pair
@@ -31,20 +32,25 @@ class Arrived(NamedTuple):
 
 
 Take = Callable[[Arrived], Any]
+ROOM = 1 << 26
 
 
 class Wiring(NamedTuple):
     """All that a learner's process tells its transport when it makes it."""
 
     learner: int
-    listen: str  # where the others reach this learner: [party] listen
-    addresses: Mapping[int, str]  # where this learner reaches those that hear it
+    listen: str | None  # where the others reach this learner: [party] listen; None where it dials for all its links
+    addresses: Mapping[int, str | None]  # those that hear it, and where it reaches them; None: they dial for the link
     hears: Sequence[int]  # the learners that it hears; nobody else may send to it
     own: Pair
     identities: Identities
     take: Take  # is given all that arrives; whatever it raises ends the learner
     hello: Callable[[], bytes]  # what both sides say first on a link, whenever it is opened
-    stranger: Callable[[int], Sequence[bytes]] | None = None  # what to tell a learner that is not heard, if anything
+    stranger: Callable[[int, bool], Sequence[bytes]] | None = None  # what to tell a learner without a link here, if
+    # anything; true: one that thinks that this learner sends to it
+    sources: Mapping[int, str] = MappingProxyType({})  # those that it hears and dials for it, and where it reaches them
+    room: int = ROOM  # bytes that may wait for one neighbour; more than a learner sends at once
+    apart: Callable[[int, str], Any] | None = None  # is told why a link cannot open, or "" where it can
     release: Callable[[int, Release], Any] | None = None  # is told what a neighbour runs, before its first frame
 
 
@@ -64,6 +70,13 @@ class Transport(Protocol):
 
     def reply(self, to: int, data: bytes) -> None:
         """Back to a learner that this one hears."""
+
+    def renew(self, own: Pair, identities: Identities) -> None:
+        """From now on new links use these; links of certificates that are no longer accepted are closed at once.
+
+        All others go on undisturbed. A transport without certificates has nothing to do.
+        """
+        return
 
     async def failed(self) -> None:
         """Wait until the learner cannot go on, and raise what `take` has raised."""
