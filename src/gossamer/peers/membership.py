@@ -20,7 +20,10 @@ time in gossamer.peers.passing_on.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.algorithms.base import Algorithm
@@ -30,6 +33,7 @@ from gossamer.peers.signed import Signed
 from gossamer.types import Matrix
 
 KIND = "membership"
+FOLDER = "changes"  # of a party's folder, where documents lie
 KEYS = ("kind", "run", "version", "at", "joins", "leaves", "lost", "members", "R", "C", "addresses", "before")
 MOST = 1 << 20  # a learner's number, and a round's, in a document are below it
 Links = Sequence[tuple[int, int, float]]
@@ -130,6 +134,16 @@ def _network(version: int, members: Sequence[int], given: Mapping[str, Any]) -> 
         raise GossamerError(f"the graph of change {version}{counted}: ", *error.parts) from None
 
 
+def joiners_in(folder: Path) -> set[int]:
+    """Who joins by the documents in a party's folder, whoever has signed them: their numbers may be spoken of."""
+    found = set[int]()
+    for path in (folder / FOLDER).glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            joins = json.loads(path.read_text(encoding="utf-8"))["document"]["joins"]
+            found |= {one for one in joins if type(one) is int and 0 <= one < MOST}
+    return found
+
+
 def _number(name: str, value: Any, least: int) -> int:
     if type(value) is not int or not least <= value < MOST:
         raise GossamerError(f"a document of membership has {name} = {value!r}: expected a whole number from {least}.")
@@ -183,10 +197,14 @@ class History:
 
     def taken_in(self, t: int) -> Change | None:
         """The change that round t begins with."""
+        if not self.changes:
+            return None
         return next((change for change in self.changes if change.at == t), None)
 
     def lost_by(self, t: int) -> frozenset[int]:
         """Who is a member in round t, and known to be lost."""
+        if not self.changes:
+            return frozenset()
         later = [change.lost for change in self.changes if change.at > t]
         return frozenset().union(*later) & frozenset(self.members_of(self.version_at(t)))
 
@@ -196,6 +214,8 @@ class History:
 
     def end_of(self, i: int, steps: int) -> int:
         """The round that it takes part in no more."""
+        if not self.changes:  # asked many times a round
+            return steps
         return next((change.at for change in self.changes if i in change.gone), steps)
 
     def check(self, change: Change, algorithm: Algorithm[Any], steps: int) -> None:

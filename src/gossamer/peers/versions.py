@@ -62,6 +62,7 @@ from gossamer.peers.public import PublicValues
 from gossamer.types import Matrix, Rows
 
 Weights = Mapping[int, float]  # by neighbour
+RECENT = 100  # rounds
 
 
 class Place(NamedTuple):
@@ -91,9 +92,19 @@ class Places:
         self.i, self.history, self._algorithm = i, history, algorithm
         self._known: dict[tuple[int, frozenset[int], frozenset[int]], Place] = {}
         self._public: dict[int, PublicValues] = {}
+        self._recent: dict[int, Place] = {}  # by round, as far as the newest change is known
+        self._version = history.version
 
     def at(self, t: int) -> Place:
-        """Its place in round t, in which it must be a member."""
+        """Its place in round t, in which it must be a member; asked for many times a round."""
+        if self._version != self.history.version or len(self._recent) > RECENT:
+            self._recent, self._version = {}, self.history.version
+        place = self._recent.get(t)
+        if place is None:
+            place = self._recent[t] = self._found(t)
+        return place
+
+    def _found(self, t: int) -> Place:
         history = self.history
         version, change = history.version_at(t), history.taken_in(t)
         joining = frozenset[int]() if change is None else change.joins
@@ -132,6 +143,44 @@ class Places:
             version, PublicValues(self._algorithm, network, _rows(network, version, mixes))
         )
         return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers)
+
+    # -- who is a neighbour, and when ------------------------------------------------------------------------------
+
+    def heard_in(self, t: int) -> set[int]:
+        """Whom it hears in a round, or is handed something by before it."""
+        return self.at(t).neighbours[0] | {j for j, _ in self.inherits(t)} if self.is_member(t) else set()
+
+    def told_in(self, t: int) -> set[int]:
+        """Who hears it in a round, or inherits something."""
+        told = self.at(t).neighbours[1] if self.is_member(t) else set()
+        return told.union(*self.hands_over(t).values())
+
+    def neighbours(self) -> tuple[list[int], list[int]]:
+        """Everybody that it hears, and everybody that hears it, in some round of what is known; but who is lost."""
+        changes = self.history.changes
+        rounds = [0, *(t for change in changes for t in (change.at, change.at + 1))]
+        lost = frozenset[int]().union(*(change.lost for change in changes))
+        hears, tells = (set[int]().union(*map(of, rounds)) - lost for of in (self.heard_in, self.told_in))
+        return sorted(hears), sorted(tells)
+
+    def used_of(self, sender: int, t: int) -> int:
+        """The newest round before round t in which a neighbour was heard."""
+        ends = [k for change in self.history.changes for k in (change.at, change.at - 1) if k < t]
+        return next((k for k in sorted({t - 1, *ends}, reverse=True) if sender in self.heard_in(k)), -1)
+
+    def since(self, sender: int, t: int) -> int:
+        """In round t: the first round in which a neighbour is heard that is not heard yet, which may be ahead of it."""
+        if sender in self.heard_in(t):
+            return t
+        later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
+        return next((k for k in later if sender in self.heard_in(k)), t)
+
+    def farthest(self, listener: int, t: int) -> float:
+        """In round t: the newest round that a listener can be in, since it needs this learner's message of each round
+        in which it hears it. Somebody who hears it no more may be anywhere."""
+        later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
+        first = next((k for k in [t, *later] if listener in self.told_in(k)), None)
+        return np.inf if first is None else max(t + 1, first)
 
     # -- trackers where the network changes -----------------------------------------------------------------------
 
