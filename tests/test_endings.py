@@ -26,6 +26,7 @@ import gossamer as gs
 from gossamer.peers import certificates, logs
 from gossamer.peers.certificates import check_pair, issue_certificate, make_authority
 from gossamer.peers.config import read_config
+from gossamer.peers.journal import Journal
 from gossamer.peers.outcome import collect_outcomes
 from gossamer.peers.passing import TryLater, exit_code, passing_state
 from gossamer.peers.status_file import StatusFile
@@ -159,6 +160,37 @@ def test_a_disk_that_is_full_passes_and_the_status_says_so(tmp_path, small_disk,
     np.testing.assert_allclose(fleet.finish(), simulated(steps, RING, M), rtol=0, atol=1e-11)
 
 
+def test_what_is_private_is_so_from_its_first_moment(tmp_path, monkeypatch):
+    """With the usual umask: whatever is put in its place was nobody else's before, and neither were the folders."""
+    seen, replace = {}, os.replace
+
+    def watched(fresh, path):
+        seen[os.path.basename(path)] = os.stat(fresh).st_mode & 0o777
+        replace(fresh, path)
+
+    monkeypatch.setattr(os, "replace", watched)
+    before = os.umask(0o022)
+    try:
+        make(tmp_path / "run", 5, RING, m=M)
+        place = tmp_path / "run/learner-0"
+        StatusFile(place / "status.json").write({"state": "running"})
+        journal = Journal(tmp_path / "j.db", "run", 0, "f", "process")
+        made = (tmp_path / "j.db", tmp_path / "j.db-wal")
+        assert [path.stat().st_mode & 0o777 for path in made] == [0o600] * 2
+        journal.close()
+        logs.log_to(tmp_path / "log.jsonl", quiet=True)
+        logs.stop_logging()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log.jsonl").stat().st_mode & 0o777 == 0o600
+    assert {name: mode for name, mode in seen.items() if name in ("key.pem", "records.csv", "status.json")} == {
+        "key.pem": 0o600, "records.csv": 0o600, "status.json": 0o600
+    }  # fmt: skip
+    for path in (tmp_path / "run").glob("*/key.pem"):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_log_that_cannot_be_written_raises_and_prints_nothing(tmp_path, capsys):
     logs.log_to(tmp_path / "log.jsonl", quiet=True)
     try:
@@ -257,6 +289,25 @@ def test_peers_up_starts_a_learner_again_whose_port_was_in_use(tmp_path, up):
     assert "learner 1 ended with code 75: [party] listen" in said()
     for i in range(M):
         assert (tmp_path / f"run/learner-{i}/stderr.log").stat().st_mode & 0o077 == 0
+
+
+def test_a_second_process_is_refused_the_journal_as_long_as_the_first_runs(tmp_path, fleet_of):
+    """Also after the first has looked through its folder: closing any file of the database would give up its lock."""
+    make(tmp_path / "run", 200, RING, m=M)
+    fleet = fleet_of(tmp_path / "run", tmp_path / "tap", m=M)
+    fleet.start()
+    wait_until(lambda: "round" in fleet.status(0))
+    first = fleet.pids[0]
+    os.kill(first, signal.SIGSTOP)
+    try:
+        fleet.start(0)
+        assert ended(fleet, 0) == [2]
+    finally:
+        os.kill(first, signal.SIGCONT)
+    assert "another process has it open" in (fleet.place(0) / "stderr.log").read_text()
+    fleet.pids[0] = first
+    fleet.codes.clear()
+    fleet.finish()
 
 
 # Signals

@@ -114,8 +114,10 @@ class Journal:
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
         self._files: dict[int, int] = {}
         try:
+            if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from None
         try:
             self._open(run, learner, fingerprint)
@@ -195,8 +197,13 @@ class Journal:
             raise self._damaged(" ".join(" ".join(found).split()))
 
     def _refuse_older(self, newest: int) -> None:
-        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run."""
-        for place in (each for each in self.path.parent.iterdir() if each.is_file()):
+        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run.
+
+        The database itself is left out: SQLite's lock is the process's, and goes as soon as the process closes any
+        other descriptor of the same file; then a second process could draw the same rounds.
+        """
+        own = {self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))}
+        for place in (each for each in self.path.parent.iterdir() if each.name not in own and each.is_file()):
             with place.open("rb") as file:
                 head = file.read(HEAD.size)
             if len(head) == HEAD.size:

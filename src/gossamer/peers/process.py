@@ -71,6 +71,7 @@ class LearnerProcess:
         self._said_end = False
         self._left, self._leave_at = False, 0.0  # the outcome: whether it was written, when it is tried again
         self._unwritten = Counter[str]()
+        self._check_at = 0.0  # when the file of records is looked at again
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
@@ -302,7 +303,11 @@ class LearnerProcess:
             warn_rarely(self._unwritten, "outcome", "outcome not written", {"why": str(error)})
 
     def _check_input(self) -> None:
-        """Refuse to go on where records of standard input could not be kept; say once that it has ended."""
+        """Refuse to go on where records of standard input could not be kept, or a followed file was replaced; say once
+        that standard input has ended."""
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + EVERY
+            self.feed.check()
         if self._spool is None:
             return
         self._spool.check()
