@@ -21,11 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.passing import TryLater
 from gossamer.peers.succession import Steps, key_fingerprint, keys_of, succession_extension
 
 PREFIX = "learner-"
+MOST_DAYS = 36_500
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
 
@@ -350,10 +351,17 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
+def check_days(argument: str, days: int) -> None:
+    """Refuse what no calendar has."""
+    if days > MOST_DAYS:
+        raise BadValue(argument, days, f"expected at most {MOST_DAYS}, which is a hundred years")
+
+
 def _builder(
     common: str, issuer: x509.Name | None, key: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
     """A certificate to be signed by `issuer`, or by itself."""
+    check_days("days", days)
     subject, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]), datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
