@@ -73,6 +73,21 @@ def test_against_whom_epsilon_holds_is_said_once_and_what_others_could_do_beside
     assert text.count("rounds 7-9") == 1
 
 
+def test_releases_are_named_where_they_are_several(world):
+    for i in range(3):
+        world.at(i, learner=i, release="0.3.0", releases={str((i + 1) % 3): "0.3.0"})
+    assert world.said() == []
+    world.at(0, releases={"1": "0.3.0", "7": "", "9": "0.4\x1b[2J"})
+    sentence = (
+        "Learners run several releases of gossamer: one that says no version at 7; 0.3.0 at 0, 1, 2; 0.4\x1b[2J at 9."
+    )
+    assert world.said() == [sentence]
+    assert world.said(60) == []
+    shown = Console(width=200, file=io.StringIO())
+    shown.print(view_of(world.statuses))
+    assert sentence.replace("\x1b", "?") in shown.file.getvalue()
+
+
 def test_every_tenth_of_the_run_gets_a_line_with_the_slowest_round(world):
     world.all(state="running", life=1, round=0, steps=95)
     world.said()

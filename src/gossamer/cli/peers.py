@@ -18,7 +18,15 @@ from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
-from gossamer.cli.peers_lines import differences_in, printable, spent_of, uncancelled_in, whom_epsilon_is_against
+from gossamer.cli.peers_lines import (
+    differences_in,
+    held_in,
+    printable,
+    releases_in,
+    spent_of,
+    uncancelled_in,
+    whom_epsilon_is_against,
+)
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue
 from gossamer.spec import Spec
@@ -269,7 +277,7 @@ def _say(sentences: Iterable[str], console: Console | None = None) -> None:
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
-    why = [*differences_in(statuses), *uncancelled_in(statuses)]
+    why = [*held_in(statuses), *differences_in(statuses), *uncancelled_in(statuses), *releases_in(statuses)]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
     whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]

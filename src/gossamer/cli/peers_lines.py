@@ -50,10 +50,14 @@ class Lines:
         for one in statuses:
             if "life" in one or one["state"] in OVER:
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
-        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses)):
+        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses), *releases_in(statuses)):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(note)
+        for why in held_in(statuses):
+            if why not in self._differences:
+                self._differences.add(why)
+                self._say(why)
         for why in differences_in(statuses):
             if why not in self._differences:
                 self._differences.add(why)
@@ -100,6 +104,27 @@ def called(one: Status) -> str:
 def differences_in(statuses: Sequence[Status]) -> list[str]:
     """What keeps learners apart, each sentence once: both ends say the same one."""
     return list(dict.fromkeys(why for one in statuses for why in (one.get("differs") or {}).values()))
+
+
+def held_in(statuses: Sequence[Status]) -> list[str]:
+    """Whose links are held because they say that a journal is old: a sentence each."""
+    return list(dict.fromkeys(why for one in statuses for why in (one.get("held") or {}).values()))
+
+
+def releases_in(statuses: Sequence[Status]) -> list[str]:
+    """Who runs which release, where not all run the same: a sentence, or none."""
+    found = dict[str, str]()
+    for one in statuses:
+        found |= {str(j): version for j, version in (one.get("releases") or {}).items()}
+    found |= {str(one["learner"]): one["release"] for one in statuses if "learner" in one and "release" in one}
+    by_release = {version: [j for j in found if found[j] == version] for version in sorted(set(found.values()))}
+    if len(by_release) < 2:
+        return []
+    said = (
+        f"{version or 'one that says no version'} at {', '.join(sorted(who, key=int))}"
+        for version, who in by_release.items()
+    )
+    return [f"Learners run several releases of gossamer: {'; '.join(said)}."]
 
 
 def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:

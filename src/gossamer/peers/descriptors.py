@@ -38,16 +38,17 @@ def raise_limit() -> int:
 def connections_allowed(neighbours: int) -> int:
     """How many connections may be open that others have opened.
 
-    Refuses a limit that does not even leave two for each neighbour that dials: the old one, and the one that follows.
+    Half of what is left: gossamer.peers.door may look at all of them at once, through a copy of each. Refuses a limit
+    that does not even leave two for each neighbour that dials: the old one, and the one that follows.
     """
     limit, taken = raise_limit(), _open_now() + RESERVED + 2 * neighbours
-    least = 2 * neighbours + 8
+    least = 2 * (2 * neighbours + 8)
     if limit - taken < least:
         raise GossamerError(
             f"{limit} file descriptors are allowed (ulimit -n), and a learner with {neighbours} neighbours needs "
             f"{taken + least}: raise the limit (LimitNOFILE= in a systemd unit)."
         )
-    return min(CONNECTIONS, limit - taken)
+    return min(CONNECTIONS, (limit - taken) // 2)
 
 
 def _open_now() -> int:

@@ -33,6 +33,7 @@ from gossamer.peers.backoff import Backoff, Outcome
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.descriptors import connections_allowed
 from gossamer.peers.dials import Dials, decode_dials, encode_dials, tell_apart
+from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
 from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
@@ -79,7 +80,8 @@ class Caller(NamedTuple):
     """Who has opened a stream, as the handshake has verified it, and what carries it here."""
 
     shown: Mapping[str, Sequence[bytes]]
-    task: asyncio.Task[Any] | None
+    peer: str
+    task: asyncio.Task[Any]
 
 
 class Links(Transport):
@@ -97,8 +99,9 @@ class Links(Transport):
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
-        self._counting: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         self._server: Any = None
+        self._door: Door
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
@@ -128,7 +131,10 @@ class Links(Transport):
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        self._counting = asyncio.create_task(self._count())
+        self._door = Door(
+            self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()]
+        )
+        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(self._door.watch())]
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -153,11 +159,27 @@ class Links(Transport):
         for way, caller in list(self._callers.items()):
             if identities.of(caller.shown) != way.neighbour:
                 self._rarely.say("link closed", self._edge(way), "its certificate is no longer accepted")
-                _cancel(caller.task)
+                self._end(caller)
         for way, task in list(self._dialling.items()):
             if not self._faces.accepted(before, identities, way.neighbour):
                 task.cancel()
                 self._dial(way)
+
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        self._addresses, self._hears, self._sources = dict(addresses), set(hears), dict(sources)
+        wanted = {Way(j, True) for j, address in addresses.items() if address is not None}
+        wanted |= {Way(j, False) for j in sources}
+        for way in self._dialling.keys() - wanted:
+            self._dialling.pop(way).cancel()
+        for way in sorted(wanted - self._dialling.keys()):
+            self._dial(way)
+        for way, caller in list(self._callers.items()):
+            if way.neighbour not in (self._addresses if way.sends else self._hears):
+                self._end(caller)
+
+    def _end(self, caller: Caller) -> None:
+        caller.task.cancel()  # nothing of it is taken any more; gRPC tells the other side nothing of that
+        self._door.end(peer_of(caller.peer))
 
     def _certificates(self) -> Any:
         """What this learner shows to whoever dials it, and whose word it takes."""
@@ -184,7 +206,7 @@ class Links(Transport):
         await self._failure
 
     async def close(self) -> None:
-        tasks = [*self._dialling.values(), *([self._counting] if self._counting else [])]
+        tasks = [*self._dialling.values(), *self._watching]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -284,7 +306,9 @@ class Links(Transport):
         if way in self._queues:
             self._queues[way].end()  # one stream for each edge
         queue = self._begin(way)
-        self._callers[way] = mine = Caller(shown, asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        self._callers[way] = mine = Caller(shown, context.peer(), task)
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())
@@ -369,11 +393,6 @@ class Links(Transport):
 async def _pump(queue: Outbound, write: Callable[[bytes], Any]) -> None:
     while (data := await queue.next()) is not None:
         await write(data)
-
-
-def _cancel(task: asyncio.Task[Any] | None) -> None:
-    if task is not None:
-        task.cancel()
 
 
 def _named(caller: int | None) -> str:
