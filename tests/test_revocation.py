@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 
@@ -23,18 +24,21 @@ from gossamer.peers.certificates import (
     fingerprint_in,
     fingerprint_of_certificate,
     issue_certificate,
+    key_pem,
     make_authority,
 )
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch, read_credentials
 from gossamer.peers.enrolment import read_authority
+from gossamer.peers.links import Links
 from gossamer.peers.logs import log
 from gossamer.peers.revocation import FILE, RevokedList, list_in
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.peers.succession import handed_on
+from gossamer.peers.transport import Wiring
 from renewing import RING, Halfway, M
-from test_processes import make
+from test_processes import LIMIT, make
 
 TODAY = datetime.date(2026, 6, 1)
 
@@ -248,3 +252,37 @@ def test_a_file_of_lists_is_plain(run, gossamer):
     assert whole["document"]["revoked"][0]["learner"] == 1
     assert gossamer("peers", "revoke", study, "--learner", 9)[0] == 2
     assert gossamer("peers", "revoke", study, "--learner", 1, "--serial", "zz")[0] == 2
+
+
+@pytest.mark.parametrize("case", ["its own", "renewed", "another key", "revoked"])
+def test_who_dials_sends_only_to_the_learner_that_it_means(case):
+    """The authority has signed all of these for learner 1; two of them are somebody else's."""
+
+    async def work():
+        signer, key = make_authority("run"), ec.generate_private_key(ec.SECP256R1())
+        enrolled = certify(signer, 1, key.public_key(), ["localhost"], 1)
+        renewed = certify(signer, 1, key.public_key(), ["localhost"], 1)
+        shown = {
+            "its own": Pair(key_pem(key), enrolled),
+            "renewed": Pair(key_pem(key), renewed),
+            "another key": issue_certificate(signer, 1),
+            "revoked": Pair(key_pem(key), renewed),
+        }[case]
+        gone = Revoked(certificates=frozenset([fingerprint_of_certificate(renewed)] if case == "revoked" else []))
+        strict, got = Identities(signer.certificate, members={1: enrolled}, revoked=gone), []
+        everybody = Identities(signer.certificate)
+        listener = Links(Wiring(1, "127.0.0.1:0", {}, [0], shown, everybody, got.append, lambda: b"hello"))
+        await listener.start()
+        address = {1: f"127.0.0.1:{listener.port}"}
+        own = issue_certificate(signer, 0)
+        caller = Links(Wiring(0, "127.0.0.1:0", address, [], own, strict, lambda arrived: None, lambda: b"hello"))
+        await caller.start()
+        caller.dial()
+        async with asyncio.timeout(LIMIT):
+            while not got and (case in ("its own", "renewed") or caller.dials[1] < 4):
+                await asyncio.sleep(0.01)
+        assert bool(got) is (case in ("its own", "renewed"))
+        await caller.close()
+        await listener.close()
+
+    asyncio.run(work())

@@ -19,6 +19,7 @@ from gossamer.cli.json_output import console_beside, json_file, json_option, put
 from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
+    certificates_in,
     differences_in,
     held_in,
     printable,
@@ -277,7 +278,13 @@ def _say(sentences: Iterable[str], console: Console | None = None) -> None:
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
-    why = [*held_in(statuses), *differences_in(statuses), *uncancelled_in(statuses), *releases_in(statuses)]
+    why = [
+        *held_in(statuses),
+        *differences_in(statuses),
+        *uncancelled_in(statuses),
+        *releases_in(statuses),
+        *certificates_in(statuses),
+    ]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
     whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
