@@ -197,10 +197,14 @@ class History:
 
     def taken_in(self, t: int) -> Change | None:
         """The change that round t begins with."""
+        if not self.changes:
+            return None
         return next((change for change in self.changes if change.at == t), None)
 
     def lost_by(self, t: int) -> frozenset[int]:
         """Who is a member in round t, and known to be lost."""
+        if not self.changes:
+            return frozenset()
         later = [change.lost for change in self.changes if change.at > t]
         return frozenset().union(*later) & frozenset(self.members_of(self.version_at(t)))
 
@@ -210,6 +214,8 @@ class History:
 
     def end_of(self, i: int, steps: int) -> int:
         """The round that it takes part in no more."""
+        if not self.changes:  # asked many times a round
+            return steps
         return next((change.at for change in self.changes if i in change.gone), steps)
 
     def check(self, change: Change, algorithm: Algorithm[Any], steps: int) -> None:

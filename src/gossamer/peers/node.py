@@ -345,7 +345,7 @@ class Node:
     def met_apart(self, j: int, why: str) -> None:
         """Whether this learner and a neighbour agree on who opens their links; empty where they do."""
         if why and self.apart.get(j) != why:
-            log.warning("links differ", extra={"with": j, "why": why})
+            warn_rarely(self.refused, (j, "dial"), "links differ", {"with": j, "why": why})
         self.apart[j] = why
 
     def _of_release(self, j: int) -> str:

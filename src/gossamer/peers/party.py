@@ -155,8 +155,8 @@ class Party:
         self._memory.go_on(now.state)
         for t in range(newest + 1):  # and what was read is looked at as it comes by: a feed may read it from a file
             self._memory.observe(self.feed.arrivals(t))
-            read = self.feed.read(t)
-        if read != now.read:
+            self.feed.read(t)
+        if self.feed.read(newest) != now.read:
             raise GossamerError(
                 f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
                 "now; give the same file, to which records were only added."
@@ -350,6 +350,8 @@ class Party:
         """Listeners that have not used what they must have before this learner goes on."""
         oldest = self.round - self.window
         waiting = [(t, told) for t, told in self._outbox.items() if t <= oldest]
+        if not waiting:
+            return []
         late = dict.fromkeys(self._excused, self._late)
         return [
             j for j, used in self._acked.items()
@@ -398,7 +400,9 @@ class Party:
         """
         if self.broken or self.finished or self.slow() or self.unheard():
             return False
-        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
+        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and (
+            not self._excused or self._absent()
+        ):
             return False
         if self._not_handed():
             return False

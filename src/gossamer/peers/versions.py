@@ -62,6 +62,7 @@ from gossamer.peers.public import PublicValues
 from gossamer.types import Matrix, Rows
 
 Weights = Mapping[int, float]  # by neighbour
+RECENT = 100  # rounds
 
 
 class Place(NamedTuple):
@@ -91,9 +92,19 @@ class Places:
         self.i, self.history, self._algorithm = i, history, algorithm
         self._known: dict[tuple[int, frozenset[int], frozenset[int]], Place] = {}
         self._public: dict[int, PublicValues] = {}
+        self._recent: dict[int, Place] = {}  # by round, as far as the newest change is known
+        self._version = history.version
 
     def at(self, t: int) -> Place:
-        """Its place in round t, in which it must be a member."""
+        """Its place in round t, in which it must be a member; asked for many times a round."""
+        if self._version != self.history.version or len(self._recent) > RECENT:
+            self._recent, self._version = {}, self.history.version
+        place = self._recent.get(t)
+        if place is None:
+            place = self._recent[t] = self._found(t)
+        return place
+
+    def _found(self, t: int) -> Place:
         history = self.history
         version, change = history.version_at(t), history.taken_in(t)
         joining = frozenset[int]() if change is None else change.joins

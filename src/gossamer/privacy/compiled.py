@@ -19,15 +19,16 @@ def _with_infinities(function: Any) -> Any:
     return compiled(nogil=True, error_model="numpy")(function)
 
 
-@compiled(nogil=True)
+@_with_infinities
 def add_on_grid(values, grid, noise, done, out):  # type: ignore[no-untyped-def]
     """out ← (the nearest step to the value + noise), from value `done` on, row after row."""
-    row, column = divmod(done, values.shape[1])
-    for k in noise:
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + k) * grid[row]
-        column += 1
-        if column == values.shape[1]:
-            row, column = row + 1, 0
+    at, columns = 0, values.shape[1]
+    while at < len(noise):  # a row's part at a time, with nothing to count within: several values are one instruction
+        row, column = divmod(done + at, columns)
+        count, step = min(columns - column, len(noise) - at), grid[row]
+        for k in range(count):
+            out[row, column + k] = (np.rint(values[row, column + k] / step) + noise[at + k]) * step
+        at += count
 
 
 @_with_infinities
