@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
@@ -74,6 +75,24 @@ def check(
     put_json(json, found._asdict())
     if found.mend:
         raise typer.Exit(1)
+
+
+@peer.command("accept")
+def accept(
+    config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
+    document: Path = typer.Argument(help="A document of 'gossamer peers change'."),
+    sign: bool = typer.Option(False, "--sign", help="Put this party's signature into the document, and nothing else."),
+) -> None:
+    """Check a document that changes who takes part, and give it to the party, also while it runs.
+
+    A learner that runs takes it within a second, and passes it on to all others; status says so, or why it does not.
+    Where the authority has not signed a document, all parties do, one after the other, with --sign.
+    """
+    needs_extra()
+    from gossamer.cli.membership import show_accepted
+    from gossamer.peers.config import read_config
+
+    show_accepted(Console(), read_config(config), document, sign)
 
 
 def _page(folder: Path, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:

@@ -183,6 +183,40 @@ def rotate(
     show_rotated(Console(), folder, to, authority or folder / "authority", overlap, days)
 
 
+@peers.command("change")
+def change(
+    folder: Path = typer.Argument(help="A run's folder."),
+    at: int = typer.Option(min=1, help="The round from which on it holds; later than any party's, by as many as tell."),
+    leave: str | None = typer.Option(None, help="Who takes part in the round before for the last time: 3,5."),
+    join: list[str] = typer.Option([], metavar="N=HOST:PORT", help="A new number, and where that party listens."),
+    lost: str | None = typer.Option(None, help="Who is gone for good, and is put out: 3."),
+    graph: str | None = typer.Option(None, help="The new graph, among the members in the order of their numbers."),
+    address: list[str] = typer.Option([], metavar="N=HOST:PORT", help="Where a party listens, if nobody here knows."),
+    authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, and not the authority."),
+) -> None:
+    """Let parties join, leave or be put out from a round on: writes FOLDER/changes/K.json, for one party to accept.
+
+    That party passes it on to all others, before any of them gets to that round; it is refused where that is not
+    certain. The folder of a party that joins is made beside the others'.
+
+    \b
+    gossamer peers change study --at 400 --leave 3
+    gossamer peers change study --at 600 --join 10=j.example.org:7410
+    gossamer peers change study --at 800 --lost 5        who is lost for good
+    gossamer peer accept study/learner-0 study/changes/1.json
+    """
+    needs_extra()
+    from gossamer.cli.membership import show_change
+    from gossamer.peers.proposing import Wanted
+
+    wanted = Wanted(
+        at, numbers_in("leave", leave), numbers_in("lost", lost), addresses_in("join", join), graph,
+        addresses_in("address", address),
+    )  # fmt: skip
+    show_change(Console(), folder, wanted, None if unsigned else authority or folder / "authority")
+
+
 @peers.command("status")
 def status(
     folder: Path = typer.Argument(help="A run's folder, or one party's."),
@@ -269,6 +303,23 @@ def numbers_in(option: str, given: str | None) -> list[int]:
     if not all(word.isascii() and word.isdecimal() for word in words):
         raise BadValue(option, given, "expected learners' numbers with commas between them, such as 3,5")
     return sorted({int(word) for word in words})
+
+
+def addresses_in(option: str, given: list[str]) -> dict[int, str]:
+    """Learners' numbers and their addresses from an option: 10=j.example.org:7410."""
+    from gossamer.peers.request import host_of
+
+    found = {}
+    for one in given:
+        number, _, where = one.partition("=")
+        try:
+            if not number.isascii() or not number.isdecimal():
+                raise ValueError
+            host_of(where)
+        except ValueError:
+            raise BadValue(option, one, "expected a number and an address, such as 10=j.example.org:7410") from None
+        found[int(number)] = where
+    return found
 
 
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:

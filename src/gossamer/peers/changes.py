@@ -98,6 +98,8 @@ def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[
             history.check(change, algorithm, plan.config.run.steps)
         except GossamerError as error:
             raise GossamerError(f"{path}: ", *error.parts) from None
+        if plan.learner in change.joins:
+            journal.begin_at(change.at)
         journal.keep_change(change.version, signed.encoded())
         history.changes.append(change)
         if plan.learner in change.joins:

@@ -519,6 +519,11 @@ class Party:
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
 
+    def needs_no_more(self, listener: int) -> bool:
+        """Whether a neighbour that has left, or leaves next, has used all that it was sent."""
+        gone = any(listener in change.leaves and change.at <= self.round for change in self.history.changes)
+        return gone and not any(listener in told and t > self._acked[listener] for t, told in self._outbox.items())
+
     def links(self) -> tuple[list[int], list[int]]:
         """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not
         used all that they were sent, and those who may not know that all of theirs was used."""
