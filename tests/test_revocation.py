@@ -286,3 +286,36 @@ def test_who_dials_sends_only_to_the_learner_that_it_means(case):
         await listener.close()
 
     asyncio.run(work())
+
+
+def test_a_document_is_checked_before_it_is_where_a_learner_looks(run, gossamer, tmp_path):
+    study, place = run
+    assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
+    first = (study / FILE).read_bytes()
+    assert gossamer("peers", "revoke", study, "--learner", 0)[0] == 0
+    code, out, err = gossamer("peer", "accept", place, study / FILE)
+    assert code == 0, err
+    assert "List 2" in out
+    CredentialsWatch(read_config(place))  # which keeps it
+    (tmp_path / "old.json").write_bytes(first)
+    code, _, err = gossamer("peer", "accept", place, tmp_path / "old.json")
+    assert code == 2
+    assert "list 2 was accepted before" in err
+    assert gossamer("peers", "rotate", study, "--to", tmp_path / "next", "--unsigned")[0] == 0
+    document = study / "authority-1.json"
+    code, _, err = gossamer("peer", "accept", place, document)
+    assert code == 2
+    assert "has not signed" in err
+    assert not (place / document.name).exists(), "it was taken back"
+    for i in range(M):
+        assert gossamer("peer", "accept", study / f"learner-{i}", document, "--sign")[0] == 0
+    code, _, err = gossamer("peer", "accept", place, document)
+    assert code == 0, err
+    assert len(read_credentials(read_config(place)).identities.authorities) == 2
+    code, _, err = gossamer("peer", "accept", place, document)
+    assert code == 2
+    assert "expected 2, the next" in err
+    Signed({"kind": "request", "run": ""}).save(tmp_path / "other.json")
+    code, _, err = gossamer("peer", "accept", place, tmp_path / "other.json")
+    assert code == 2
+    assert "expected one of membership, revoked, authority" in err

@@ -153,16 +153,19 @@ def revoke(
     serial: str | None = typer.Option(None, metavar="HEX", help="One certificate alone, by its serial number."),
     certificate: Path | None = typer.Option(None, help="One certificate alone, such as one that was brought along."),
     authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, and not the authority."),
 ) -> None:
     """Say that a learner's key counts no more, with all its certificates: writes FOLDER/revoked.json, for all parties.
 
-    Each puts it into its own folder. A learner that runs takes it within seconds, closes its links to that one, and
+    Each takes it with peer accept. A learner that runs takes it within seconds, closes its links to that one, and
     opens no others; the run then waits for it, unless it is put out.
     """
     needs_extra()
     from gossamer.cli.enrolment import show_revoked
 
-    show_revoked(Console(), folder, learner, serial, certificate, authority or folder / "authority")
+    show_revoked(
+        Console(), folder, learner, serial, certificate, None if unsigned else authority or folder / "authority"
+    )
 
 
 @peers.command("rotate")
@@ -172,15 +175,16 @@ def rotate(
     authority: Path | None = typer.Option(None, help="The one that it follows [default: FOLDER/authority]."),
     overlap: int = typer.Option(30, min=0, help="Days for which certificates of both count."),
     days: int = typer.Option(365, min=1, help="How long a new authority's certificate is valid."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, where the old key is lost."),
 ) -> None:
     """Let another authority sign certificates from now on: writes FOLDER/authority-N.json, for all parties.
 
-    Each puts it into its own folder, and has its certificate renewed by the new authority before the overlap ends.
+    Each takes it with peer accept, and has its certificate renewed by the new authority before the overlap ends.
     """
     needs_extra()
     from gossamer.cli.enrolment import show_rotated
 
-    show_rotated(Console(), folder, to, authority or folder / "authority", overlap, days)
+    show_rotated(Console(), folder, to, None if unsigned else authority or folder / "authority", overlap, days)
 
 
 @peers.command("change")
