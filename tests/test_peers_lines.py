@@ -9,7 +9,7 @@ from rich.console import Console
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.cli.peers import view_of
-from gossamer.cli.peers_lines import LONG, TENTHS, Lines, certificates_in, say
+from gossamer.cli.peers_lines import LONG, TENTHS, Lines, certificates_in, say, words_in
 
 
 class World:
@@ -148,3 +148,14 @@ def test_a_certificate_that_ends_and_one_that_is_not_taken_are_said():
     (why,) = certificates_in([running | {"credentials": "it is another's."}])
     assert why == "Learner 3 does not take what its folder has: it is another's."
     assert not certificates_in([running | {"state": "done", "certificate_days_left": 1.0}, {"state": "not started"}])
+
+
+def test_words_are_said_once_where_all_have_the_same():
+    one, other = ({"state": "running", "folder": f"learner-{i}", "learner": i} for i in range(2))
+    assert words_in([one | {"fingerprint": "acorn zodiac"}, other | {"fingerprint": "acorn zodiac"}, other]) == [
+        "Words to compare: acorn zodiac."
+    ]
+    first, second = words_in([one | {"fingerprint": "acorn zodiac"}, other | {"fingerprint": "ruby fox"}])
+    assert first.startswith("Words of learner 0: acorn zodiac")
+    assert second.startswith("Words of learner 1: ruby fox")
+    assert words_in([{"state": "not started", "folder": "learner-0"}]) == []

@@ -184,3 +184,35 @@ def test_keys_that_one_person_has_made_are_not_renewed_so(gossamer, tmp_path):
     code, _, err = gossamer("peers", "sign", tmp_path / "run", tmp_path / "mine/request.json")
     assert code == 2
     assert "--own-keys" in err
+
+
+def test_another_learners_certificate_ends_a_start_and_a_check(gossamer, tmp_path):
+    make(tmp_path / "run", 5, RING, m=M)
+    place, other = tmp_path / "run/learner-1", tmp_path / "run/learner-2"
+    for name in ("key.pem", "certificate.pem"):
+        (place / name).write_bytes((other / name).read_bytes())
+    code, out, _ = gossamer("peer", "check", place, "--not-private")
+    assert code == 1
+    assert "is not learner 1's of this run" in " ".join(out.split())
+    code, _, err = gossamer("peer", "run", place, "--not-private", "--quiet")
+    assert code == 2
+    assert "is not learner 1's of this run" in err
+
+
+def test_only_an_authority_that_counts_renews(enrolled, gossamer, tmp_path):  # noqa: F811
+    study, mine = joined(enrolled, gossamer)
+    assert gossamer("party", "renew", mine / "learner-1")[0] == 0
+    signer = make_authority("another")
+    (tmp_path / "other").mkdir()
+    put(tmp_path / "other", signer)
+    asked = mine / "learner-1/request.json"
+    code, _, err = gossamer("peers", "sign", study, asked, "--authority", tmp_path / "other")
+    assert code == 2
+    assert "is no authority that counts" in err
+    assert gossamer("peers", "rotate", study, "--to", tmp_path / "next")[0] == 0
+    assert gossamer("peers", "sign", study, asked, "--authority", tmp_path / "next")[0] == 0
+    code, _, err = gossamer("party", "join", mine / "learner-1", study / "learner-1.json")
+    assert code == 2, "this party has not taken the document yet"
+    assert gossamer("peer", "accept", mine / "learner-1", study / "authority-1.json")[0] == 0
+    code, _, err = gossamer("party", "join", mine / "learner-1", study / "learner-1.json")
+    assert code == 0, err

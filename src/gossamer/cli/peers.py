@@ -27,6 +27,7 @@ from gossamer.cli.peers_lines import (
     spent_of,
     uncancelled_in,
     whom_epsilon_is_against,
+    words_in,
 )
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue
@@ -232,7 +233,9 @@ def status(
 
     json_file(json)
     statuses = read_statuses(folder)
-    console_beside(json).print(view_of(statuses))
+    console = console_beside(json)
+    console.print(view_of(statuses))
+    _say(map(printable, words_in(statuses)), console)
     put_json(json, statuses)
 
 

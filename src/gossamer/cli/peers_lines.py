@@ -138,6 +138,17 @@ def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:
     return list(dict.fromkeys(f"ε holds {one['against']}." for one in statuses if one.get("against")))
 
 
+def words_in(statuses: Sequence[Status]) -> list[str]:
+    """What parties compare by telephone; where those here differ, who has which."""
+    who: dict[str, list[Status]] = {}
+    for one in statuses:
+        if one.get("fingerprint"):
+            who.setdefault(str(one["fingerprint"]), []).append(one)
+    if len(who) < 2:
+        return [f"Words to compare: {words}." for words in who]
+    return [f"Words of {', '.join(map(called, those))}: {words}; others have others." for words, those in who.items()]
+
+
 def certificates_in(statuses: Sequence[Status]) -> list[str]:
     """Whose certificate comes to its end, and whose new one is of no use."""
     said = []

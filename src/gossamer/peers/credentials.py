@@ -39,7 +39,13 @@ def read_credentials(plan: Plan, keep: bool = False) -> Credentials:
     check_pair(own)
     if plan.secrets is not None:
         check_own_key(plan, shared_key_in(own.certificate, "this party"))
-    return Credentials(own, read_identities(plan, keep))
+    identities = read_identities(plan, keep)
+    if identities.is_signed(own.certificate) and identities.named(own.certificate) != plan.learner:
+        raise GossamerError(
+            f"{plan.folder / party.certificate} is not learner {plan.learner}'s of this run: have the right one "
+            "signed, or put the old one back."
+        )
+    return Credentials(own, identities)
 
 
 def read_identities(plan: Plan, keep: bool = False) -> Identities:
