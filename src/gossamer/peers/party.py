@@ -195,6 +195,7 @@ class Party:
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
         if payloads and (addressed := self._addressed(t, payloads)):
             self._outbox[t] = addressed
+        self._forget_used()  # where a listener has gone on without it, it has said so before
 
     def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview]]:
         """The gradient of round t, and all that leaves this learner in it, as it travels."""
