@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
@@ -93,6 +94,26 @@ def check(
     put_json(json, found._asdict())
     if found.mend:
         raise typer.Exit(1)
+
+
+@peer.command("accept")
+def accept(
+    config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
+    document: Path = typer.Argument(help="A document of 'gossamer peers change', 'peers revoke' or 'peers rotate'."),
+    sign: bool = typer.Option(False, "--sign", help="Put this party's signature into the document, and nothing else."),
+) -> None:
+    """Check a signed document and give it to the party, also while it runs.
+
+    It says who takes part, whose certificates count no more, or which authority follows. A learner that runs takes it
+    within seconds; status says so, or why it does not. What changes who takes part it passes on to all others; lists
+    of certificates, and authorities, each party is given by itself.
+    Where the authority has not signed a document, all parties do, one after the other, with --sign.
+    """
+    needs_extra()
+    from gossamer.cli.accepting import show_accepted
+    from gossamer.peers.config import read_config
+
+    show_accepted(Console(), read_config(config), document, sign)
 
 
 def _page(folder: Path, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:

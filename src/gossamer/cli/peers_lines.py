@@ -15,6 +15,7 @@ from gossamer.peers.standing import AGAIN
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
+SOON = 30.0  # days that a certificate may have left
 OVER = ("done", "stopped", "failed")
 Status = dict[str, Any]
 
@@ -51,7 +52,12 @@ class Lines:
         for one in statuses:
             if "life" in one or one["state"] in (*OVER, *AGAIN):
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
-        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses), *releases_in(statuses)):
+        for note in (
+            *whom_epsilon_is_against(statuses),
+            *uncancelled_in(statuses),
+            *releases_in(statuses),
+            *certificates_in(statuses),
+        ):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(note)
@@ -133,6 +139,30 @@ def releases_in(statuses: Sequence[Status]) -> list[str]:
 def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:
     """Against whom the parties' ε holds, each sentence once."""
     return list(dict.fromkeys(f"ε holds {one['against']}." for one in statuses if one.get("against")))
+
+
+def words_in(statuses: Sequence[Status]) -> list[str]:
+    """What parties compare by telephone; where those here differ, who has which."""
+    who: dict[str, list[Status]] = {}
+    for one in statuses:
+        if one.get("fingerprint"):
+            who.setdefault(str(one["fingerprint"]), []).append(one)
+    if len(who) < 2:
+        return [f"Words to compare: {words}." for words in who]
+    return [f"Words of {', '.join(map(called, those))}: {words}; others have others." for words, those in who.items()]
+
+
+def certificates_in(statuses: Sequence[Status]) -> list[str]:
+    """Whose certificate comes to its end, and whose new one is of no use."""
+    said = []
+    for one in statuses:
+        left = one.get("certificate_days_left")
+        if left is not None and left < SOON and one["state"] not in OVER:
+            when = f"ends in {left:.0f} days" if left > 0 else "has ended: links that stand go on, and new ones fail"
+            said.append(f"The certificate of {called(one)} {when}; gossamer party renew asks for another.")
+        if one.get("credentials"):
+            said.append(f"{called(one).capitalize()} does not take what its folder has: {one['credentials']}")
+    return said
 
 
 def uncancelled_in(statuses: Sequence[Status]) -> list[str]:

@@ -137,6 +137,10 @@ class Identities:
         shown = _load(certificate, "the certificate")
         return any(_is_signed_by(shown, parent) for parent in self._parents)
 
+    def named(self, certificate: bytes) -> int | None:
+        """Whose certificate it is, or was before it was revoked."""
+        return self._named(_load(certificate, "the certificate"))
+
     def whose(self, certificate: bytes) -> int | None:
         """Whose certificate it is, as PEM."""
         return self.learner_in(_load(certificate, "the certificate"))

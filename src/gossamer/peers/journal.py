@@ -8,6 +8,7 @@ One transaction a round (SQLite, write-ahead log):
     about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs);
              release, which last wrote to it;
              unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected;
+             begins, the first round of a learner that joined;
              secret, the key of noise that is shared with others: see gossamer.peers.pair_keys
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
@@ -167,6 +168,7 @@ class Journal:
             known = dict(self._db.execute("select name, value from about where name in ('run', 'learner')"))
             if any(settings[name] != value for name, value in known.items()):
                 self._db.execute("delete from changes")
+                self._db.execute("delete from about where name = 'begins'")
             self._db.executemany("insert or replace into about values (?, ?)", settings.items())
         for name, wanted in settings.items():
             stored = self._setting(name)
@@ -183,7 +185,9 @@ class Journal:
         self._sum_about()
         self._db.execute("commit")
         self._settings = fingerprint
-        self._newest, self._needed = -1, 0  # the newest round, and the oldest of which messages are needed
+        begins = self._db.execute("select value from about where name = 'begins'").fetchone()
+        self._needed = 0 if begins is None else int(begins[0])  # the oldest round of which messages are needed
+        self._newest = self._needed - 1
         row = self._newest_row()
         if row is not None:
             self._newest, self._needed = row.round, self._decoded(row.about).used
@@ -459,6 +463,14 @@ class Journal:
             self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
+
+    def begin_at(self, round_: int) -> None:
+        """Of a learner that joins: its first round. Before anything else of it is here."""
+        try:
+            self._db.execute("insert or replace into about values ('begins', ?)", (str(round_),))
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        self._newest, self._needed = round_ - 1, round_
 
     def changes(self) -> list[bytes]:
         """The documents of membership that were accepted, in their order."""

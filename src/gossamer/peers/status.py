@@ -16,6 +16,7 @@ import numpy as np
 from gossamer.models import LinearModel, Objective
 from gossamer.peers.blocks import NEWEST
 from gossamer.peers.changes import Inbox
+from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
@@ -50,6 +51,7 @@ class Status:
         self._file = StatusFile(plan.folder / NAME)
         self.plan, self.journal, self.credentials, self._inbox = plan, journal, credentials, inbox
         self._model, self._boundary, self._feed = model, boundary, feed
+        self._words = words_of(plan)  # to compare with other parties'
         self.node: Node | None = None
         self.state = "starting"
         self.errors: dict[str, float] = {}  # as last written
@@ -90,7 +92,7 @@ class Status:
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
             "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
-            "certificate_days_left": round(self.credentials.days_left, 1),
+            "certificate_days_left": round(self.credentials.days_left, 1), "fingerprint": self._words,
         }  # fmt: skip
         if self.credentials.problem:
             about["credentials"] = self.credentials.problem
