@@ -467,7 +467,10 @@ class Journal:
     def begin_at(self, round_: int) -> None:
         """Of a learner that joins: its first round. Before anything else of it is here."""
         try:
+            self._db.execute("begin immediate")
             self._db.execute("insert or replace into about values ('begins', ?)", (str(round_),))
+            self._sum_about()
+            self._db.execute("commit")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         self._newest, self._needed = round_ - 1, round_
