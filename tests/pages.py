@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 import shlex
 import subprocess
@@ -163,9 +164,11 @@ def run_line(line: str, folder: Path, command) -> tuple[int, str]:
         line = shlex.join([beside.get(word, word) for word in words])
     if words[0] in ("gossamer", "python"):
         line = shlex.join([sys.executable, *(["-m", "gossamer"] if words[0] == "gossamer" else []), *words[1:]])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     ended = subprocess.run(
         ["bash", "-c", line],
         cwd=folder,
+        env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

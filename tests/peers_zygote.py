@@ -1,14 +1,15 @@
 """Starts learners' processes for tests: one process that has loaded everything, and forks itself for each learner.
 
 Commands are lines of JSON on standard input, answers lines of JSON on standard output:
-{"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null, "known": BOOL} -> {"pid": …}
+{"start": FOLDER, "fault": [MOMENT, COUNT] | null, "tap": FILE | null, "known": BOOL, "files": MOST | null}
+  -> {"pid": …}
 {"poll": PID} -> {"code": … | null}
 
 When nobody gives commands any more, whatever happened to the tests, all learners are killed.
 
 A fault ends the process by SIGKILL at the COUNTth time that it comes to MOMENT. A tap gets, before it is sent, a line
 for every part of a vector: learner, round, channel, part, digest. A learner whose own noise is "known" draws it as
-known_noise.py says.
+known_noise.py says. No more than MOST "files" may be open in it, connections included.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import sys
 
@@ -67,11 +69,13 @@ def tap(learner, path):
     Links.send = tapped
 
 
-def child(folder, fault, tapped, known):
+def child(folder, fault, tapped, known, files):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     errors = os.open(os.path.join(folder, "stderr.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
+    if files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))  # what is allowed it may use
     try:
         plan = read_config(folder)
         if tapped:
@@ -104,7 +108,8 @@ def serve(running):
             if not pid:
                 code = 70
                 try:
-                    code = child(command["start"], command.get("fault"), command.get("tap"), command.get("known"))
+                    asked = (command.get(name) for name in ("fault", "tap", "known", "files"))
+                    code = child(command["start"], *asked)
                 finally:
                     sys.stderr.flush()
                     os._exit(code)

@@ -23,19 +23,28 @@ LIMIT = 600  # seconds; everything takes a few, unless the machine is very busy
 
 
 class Linked:
-    """Ten parties of a Team, each with its own server and certificate, in one event loop."""
+    """Ten parties of a Team, each with its own server and certificate, in one event loop.
 
-    def __init__(self, folder):
+    `dials(sender, listener)` says who opens a link; a party that nobody dials does not listen.
+    """
+
+    def __init__(self, folder, dials=lambda sender, listener: "sender"):
         self.team = Team(folder, steps=STEPS)
         self.authority = certificates.make_authority("run")
         self.nodes, self.links = {}, {}
         for i, party in self.team.parties.items():
             own = certificates.issue_certificate(self.authority, i)
+            tells = {j: "" if dials(i, j) == "sender" else None for j in party.tells}
+            sources = {j: "" for j in party.hears if dials(j, i) == "receiver"}
+            reached = None in tells.values() or len(sources) < len(party.hears)
             wiring = Wiring(
-                i, "127.0.0.1:0", dict.fromkeys(party.tells, ""), party.hears, own,
+                i, "127.0.0.1:0" if reached else None, tells, party.hears, own,
                 certificates.Identities(self.authority.certificate),
                 take=lambda arrived, i=i: self.nodes[i].take(arrived),
                 hello=lambda i=i: self.nodes[i].hello,
+                apart=lambda j, why, i=i: self.nodes[i].met_apart(j, why),
+                release=lambda j, release, i=i: self.nodes[i].met_release(j, release),
+                sources=sources,
             )  # fmt: skip
             self.links[i] = Links(wiring)
             self.nodes[i] = Node(party, self.links[i], "run", self.team.journals[i].epoch)
@@ -44,7 +53,7 @@ class Linked:
         for links in self.links.values():
             await links.start()
         for i, party in self.team.parties.items():
-            for j in party.tells:
+            for j in {*party.tells, *party.hears}:
                 self.links[i].reach(j, f"127.0.0.1:{self.links[j].port}")
 
     async def run(self):
@@ -59,9 +68,9 @@ class Linked:
         await asyncio.gather(*(links.close() for links in self.links.values()))
 
 
-def linked(work, folder):
+def linked(work, folder, *dials):
     async def whole():
-        world = Linked(folder)
+        world = Linked(folder, *dials)
         try:
             await world.start()
             return await work(world)

@@ -107,10 +107,10 @@ class Fleet:
     def place(self, i):
         return self.folder / f"learner-{i}"
 
-    def start(self, *learners, fault=None):
+    def start(self, *learners, fault=None, files=None):
         for i in learners or range(self.m):
             tap = str(self.tap) if self.tap else None
-            command = {"start": str(self.place(i)), "fault": fault, "tap": tap, "known": self._known}
+            command = {"start": str(self.place(i)), "fault": fault, "tap": tap, "known": self._known, "files": files}
             self.pids[i] = self._zygote.ask(**command)["pid"]
             self.codes.pop(i, None)
 

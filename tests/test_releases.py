@@ -65,7 +65,6 @@ def test_a_release_before_this_one_is_heard_as_ever(tmp_path, monkeypatch):
 def test_frames_that_another_release_sends_are_refused_with_both_versions(tmp_path, caplog):
     async def work(world):
         hears, node = world.team.parties[0].hears[0], world.nodes[0]
-        world.links[0]._tell_release = node.met_release
         odd = bytearray(pack(Frame(Hello("run", hears, 1, 0, N, "f8"))))
         odd[4] = 2  # the version of its frames
         credentials = certificates.issue_certificate(world.authority, hears)

@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import numba.core.caching
 import pytest
 
 import gossamer as gs
 from gossamer.cli.commands import COMMANDS, imported_command
+from gossamer.compiling import compiled
 
 HEAVY = (
     "numba",
@@ -148,3 +150,15 @@ def state_of(folder):
     """What a learner says of itself, or None while it has said nothing."""
     status = folder / "status.json"
     return json.loads(status.read_text())["state"] if status.exists() else None
+
+
+def test_where_no_machine_code_can_be_kept_it_is_made_anew(monkeypatch):
+    """A read-only installation without a home: numba refuses to compile what is to be kept."""
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
+    with pytest.raises(RuntimeError, match="no locator"):
+        numba.njit(cache=True)(_plus)
+    assert compiled(nogil=True)(_plus)(2) == 3
+
+
+def _plus(x):
+    return x + 1

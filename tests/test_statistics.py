@@ -211,7 +211,7 @@ def sent_by_parties(folder, stream, steps, ends_after=None, model=MODEL):
         if t == ends_after:
             journals[1].close()
             start(1)
-        messages = {i: dict(party._journal.messages()[t]) for i, party in parties.items()}
+        messages = {i: dict(party.journal.messages()[t]) for i, party in parties.items()}
         for i, party in parties.items():
             sent[t, i] = messages[i]
             for sender, channel in party.expected(t):

@@ -9,8 +9,10 @@ from pathlib import Path
 from gossamer.errors import GossamerError
 
 
-def replace_file(path: Path, content: bytes | memoryview, *, remedy: str = "choose another place") -> None:
-    """Write a file whole or not at all."""
+def replace_file(
+    path: Path, content: bytes | memoryview, *, remedy: str = "choose another place", private: bool = False
+) -> None:
+    """Write a file whole or not at all; one that is `private` was its owner's alone at every moment."""
     try:
         path = path.resolve()  # a link stays a link
         if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
@@ -21,9 +23,10 @@ def replace_file(path: Path, content: bytes | memoryview, *, remedy: str = "choo
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            umask = os.umask(0)  # it can be read only by setting it
-            os.umask(umask)
-            os.chmod(fresh, 0o666 & ~umask)
+            if not private:  # mkstemp has made it so
+                umask = os.umask(0)  # it can be read only by setting it
+                os.umask(umask)
+                os.chmod(fresh, 0o666 & ~umask)
             os.replace(fresh, path)
         except BaseException:
             os.unlink(fresh)

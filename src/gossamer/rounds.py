@@ -135,6 +135,13 @@ class Rounds(Generic[State]):
         return state._replace(**changed) if changed else state
 
 
+def fields_of_graph(algorithm: Algorithm[Any], rows: Rows) -> list[str]:
+    """The fields of a method's state that are about the graph, such as z."""
+    rows = rows.part(slice(1))._replace(share=np.ones((1, 1)))  # of one learner, and z given: no m × m array is made
+    wide = noised_fields(algorithm, rows)
+    return [name for name in algorithm.init(rows, np.zeros((1, 1)))._asdict() if name not in wide]
+
+
 def near(value: Any) -> Any:
     """No coordinate beyond FARTHEST; cutting off moves no two values apart."""
     kind = kind_of(value)

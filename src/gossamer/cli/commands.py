@@ -35,6 +35,7 @@ COMMANDS = {  # what `gossamer --help` says of each: the first sentence of its o
     "theory": "Measure how fast Algorithm 1 converges and what it costs, against what the theorems say.",
     "peers": "A run of learners that are processes of their own: set up, start, watch, collect.",
     "peer": "One party's learner.",
+    "party": "A party's own keys, made on its own machine: ask to be let into a run, join it, renew.",
 }
 MODULES = {"compare": "studies", "frontier": "studies"}  # the others are in modules of their own names
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.enrolment import in_fours
 from gossamer.peers.declaration import Declared
 
 AS = {
@@ -28,7 +29,7 @@ def show(console: Console, found: Declared) -> None:
     facts = dict(found.facts)
     facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
     for name, value in facts.items():
-        for k, line in enumerate(_in_fours(value) if name == "fingerprint" else _lines(value)):
+        for k, line in enumerate(in_fours(value) if name == "fingerprint" else _lines(value)):
             table.add_row("" if k else AS[name], escape(line))
     console.print(table, soft_wrap=False)
     for sentence in found.warnings:
@@ -37,12 +38,6 @@ def show(console: Console, found: Declared) -> None:
         console.print(f"[red]• must be mended:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     if not found.mend:
         console.print("Nothing must be mended before a start.")
-
-
-def _in_fours(words: str) -> list[str]:
-    """Four words a line, as one reads them out."""
-    each = words.split()
-    return [" ".join(each[k : k + 4]) for k in range(0, len(each), 4)]
 
 
 def _lines(value: Any) -> list[str]:

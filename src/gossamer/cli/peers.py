@@ -20,6 +20,7 @@ from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
     differences_in,
+    held_in,
     printable,
     releases_in,
     spent_of,
@@ -79,6 +80,9 @@ def init(
         None, min=1, max=65000, help="The first learner's /metrics on its localhost; the others' follow [none]."
     ),
     days: int = typer.Option(365, min=1, help="How long certificates are valid."),
+    own_keys: bool = typer.Option(
+        False, "--own-keys", help="Make no party's keys: each makes its own (party new), and peers sign lets it in."
+    ),
 ) -> None:
     """Make a run: a folder for every party with its configuration, key and certificate.
 
@@ -91,7 +95,35 @@ def init(
     needs_extra()
     from gossamer.cli.peers_init import Places, make
 
-    _say(make(folder, spec, Places(hosts, port, metrics_port, days, durability), numbers, lateness))
+    _say(make(folder, spec, Places(hosts, port, metrics_port, days, durability, own_keys), numbers, lateness))
+
+
+@peers.command("sign")
+def sign(
+    folder: Path = typer.Argument(help="A run's folder, made with --own-keys."),
+    requests: list[Path] = typer.Argument(None, help="Files of 'party new' or 'party renew', in the learners' order."),
+    learner: int | None = typer.Option(
+        None, min=0, help="Whose request it is [default: those that have none, in turn]."
+    ),
+    authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    days: int | None = typer.Option(None, min=1, help="How long certificates are valid [default: 365]."),
+) -> None:
+    """Let parties into a run by their own requests; once all are there, write what goes back to each.
+
+    Nothing secret is in a request or in what goes back. The run is open until all requests are in: then its agreement
+    is final, and twelve words stand for it, which all compare by telephone. After that it renews certificates.
+
+    \b
+    gossamer peers init study --own-keys --learners 3 --target ill …     the run, with nobody's keys
+    gossamer peers sign study north.json east.json south.json            all requests, in the learners' order
+    gossamer peers sign study renewal.json                               a new certificate for who has enrolled
+    """
+    needs_extra()
+    from gossamer.cli.enrolment import show_enrolled
+    from gossamer.peers.enrolment import sign as sign_requests
+
+    done = sign_requests(folder, requests or [], learner, authority or folder / "authority", days)
+    show_enrolled(Console(), done)
 
 
 @peers.command("up")
@@ -111,6 +143,43 @@ def up(
     from gossamer.cli.peers_up import watch_over
 
     raise typer.Exit(watch_over(folder, restarts, live.wanted(live_page, live_at, live_stay), not_private))
+
+
+@peers.command("revoke")
+def revoke(
+    folder: Path = typer.Argument(help="A run's folder."),
+    learner: int = typer.Option(min=0, help="Whose certificate."),
+    serial: str | None = typer.Option(None, metavar="HEX", help="One certificate alone, by its serial number."),
+    certificate: Path | None = typer.Option(None, help="One certificate alone, such as one that was brought along."),
+    authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+) -> None:
+    """Say that a learner's key counts no more, with all its certificates: writes FOLDER/revoked.json, for all parties.
+
+    Each puts it into its own folder. A learner that runs takes it within seconds, closes its links to that one, and
+    opens no others; the run then waits for it, unless it is put out.
+    """
+    needs_extra()
+    from gossamer.cli.enrolment import show_revoked
+
+    show_revoked(Console(), folder, learner, serial, certificate, authority or folder / "authority")
+
+
+@peers.command("rotate")
+def rotate(
+    folder: Path = typer.Argument(help="A run's folder."),
+    to: Path = typer.Option(help="The folder of the authority that follows; made where it is not there."),
+    authority: Path | None = typer.Option(None, help="The one that it follows [default: FOLDER/authority]."),
+    overlap: int = typer.Option(30, min=0, help="Days for which certificates of both count."),
+    days: int = typer.Option(365, min=1, help="How long a new authority's certificate is valid."),
+) -> None:
+    """Let another authority sign certificates from now on: writes FOLDER/authority-N.json, for all parties.
+
+    Each puts it into its own folder, and has its certificate renewed by the new authority before the overlap ends.
+    """
+    needs_extra()
+    from gossamer.cli.enrolment import show_rotated
+
+    show_rotated(Console(), folder, to, authority or folder / "authority", overlap, days)
 
 
 @peers.command("status")
@@ -208,7 +277,7 @@ def _say(sentences: Iterable[str], console: Console | None = None) -> None:
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
-    why = [*differences_in(statuses), *uncancelled_in(statuses), *releases_in(statuses)]
+    why = [*held_in(statuses), *differences_in(statuses), *uncancelled_in(statuses), *releases_in(statuses)]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
     whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]

@@ -60,6 +60,7 @@ class Places(NamedTuple):
     metrics_port: int | None
     days: int
     durability: Literal["process", "power"]
+    own_keys: bool = False  # of the parties, made by them
 
 
 class Dealt(NamedTuple):
@@ -126,12 +127,23 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     for i, config in enumerate(configs):  # what a learner would refuse at its start is refused now, and nothing written
         plan = Plan(config, folder / name_of(i), network, pairs)
         boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
-    make_folders(folder, network, configs, hosts, places.days, files, pairs)
+    if places.own_keys and dealt.rows:
+        raise GossamerError("--own-keys is for parties that bring their records: give --target, and no --csv.")
+    make_folders(folder, network, configs, hosts, places.days, files, pairs, places.own_keys)
     its, word = folder / name_of(0), " --not-private" if spec.privacy.noise is not None else ""
+    if places.own_keys:
+        return [
+            f"{learners} learners in {folder}, {steps} rounds of {per_round} records, and nobody's keys.",
+            "Each party makes its own: gossamer party new FOLDER --address HOST:PORT; it sends you request.json.",
+            f"Let them in, in the learners' order: gossamer peers sign {folder} REQUEST …",
+            f"Keep {folder / 'authority' / 'key.pem'} apart: it signs certificates.",
+        ]
     sentences = [
         f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
         f"start all here with: gossamer peers up {folder}{word}",
         f"Or give each party its folder, to run with: gossamer peer run {its}{word}",
+        "Every party's key was made here, and whoever copied them could be any party: for parties that do not trust "
+        "this machine use --own-keys (docs/howto/enrol.md).",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
     if plan.secrets is not None:

@@ -54,6 +54,10 @@ class Lines:
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(note)
+        for why in held_in(statuses):
+            if why not in self._differences:
+                self._differences.add(why)
+                self._say(why)
         for why in differences_in(statuses):
             if why not in self._differences:
                 self._differences.add(why)
@@ -100,6 +104,11 @@ def called(one: Status) -> str:
 def differences_in(statuses: Sequence[Status]) -> list[str]:
     """What keeps learners apart, each sentence once: both ends say the same one."""
     return list(dict.fromkeys(why for one in statuses for why in (one.get("differs") or {}).values()))
+
+
+def held_in(statuses: Sequence[Status]) -> list[str]:
+    """Whose links are held because they say that a journal is old: a sentence each."""
+    return list(dict.fromkeys(why for one in statuses for why in (one.get("held") or {}).values()))
 
 
 def releases_in(statuses: Sequence[Status]) -> list[str]:

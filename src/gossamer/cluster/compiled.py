@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from gossamer.compiling import compiled
 from gossamer.types import Array, Integers
 
 
-@njit(cache=True)
+@compiled()
 def gather(values: Array, rows: Integers, places: Integers, buffer: Array) -> None:
     """Copy some rows into a buffer, each to its own place."""
     width = values.shape[1]
@@ -17,7 +16,7 @@ def gather(values: Array, rows: Integers, places: Integers, buffer: Array) -> No
             buffer[place + n] = values[row, n]
 
 
-@njit(cache=True)
+@compiled()
 def mix(
     starts: Integers, columns: Integers, weights: Array, values: Array, places: Integers, buffer: Array, out: Array
 ) -> None:

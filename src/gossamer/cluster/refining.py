@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gossamer.compiling import compiled
 from gossamer.types import Array, Integers
 
 
-@njit(cache=True)
+@compiled()
 def matched(starts: Integers, columns: Integers, weights: Array, sizes: Integers, most: int) -> Integers:
     """The coarse vertex of every vertex: two that share the heaviest edge of one become one, no larger than `most`.
 
@@ -35,7 +35,7 @@ def matched(starts: Integers, columns: Integers, weights: Array, sizes: Integers
     return coarse
 
 
-@njit(cache=True)
+@compiled()
 def refine(
     starts: Integers, columns: Integers, weights: Array, sizes: Integers, owner: Integers, ranks: int, lowest: int,
     highest: int, sweeps: int,

@@ -19,8 +19,8 @@ from math import exp, floor, inf, sqrt
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from gossamer.compiling import compiled
 from gossamer.models.linear import SQUARED
 from gossamer.models.polynomial import BIAS, COEFFICIENTS, FRACTION_BITS, LN2_HIGH, LN2_LOW, LOG2_E
 
@@ -30,12 +30,12 @@ C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = COEFFICIENTS[3:]
 
 def _fast(function: Any) -> Any:
     # Sums may be reordered and 1/0 is infinite, for SIMD; but NaN keeps its meaning: a diverging run has to show.
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
+    return compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
 
 
 def _in_order(function: Any) -> Any:
     # Sums are never reordered: they are the same however many records come at a time.
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled(nogil=True, error_model="numpy")(function)
 
 
 @_fast

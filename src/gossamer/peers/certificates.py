@@ -10,7 +10,6 @@ the key as SubjectPublicKeyInfo in DER, as `openssl pkey -pubout -outform DER` w
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import GossamerError
+from gossamer.peers.succession import Steps, key_fingerprint, keys_of, succession_extension
 
 PREFIX = "learner-"
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
@@ -45,19 +45,56 @@ def learner_of(name: str) -> int | None:
     return int(number) if name.startswith(PREFIX) and number.isdecimal() and str(int(number)) == number else None
 
 
+class Revoked(NamedTuple):
+    """What counts for nobody any more: certificates by SHA-256 or by serial number, and keys with all certificates."""
+
+    certificates: frozenset[str] = frozenset()
+    serials: frozenset[int] = frozenset()
+    keys: frozenset[str] = frozenset()
+
+    def covers(self, shown: x509.Certificate) -> bool:
+        return (
+            certificate_fingerprint(shown) in self.certificates
+            or shown.serial_number in self.serials
+            or key_fingerprint(shown.public_key()) in self.keys
+        )
+
+
 class Identities:
     """Whose certificate is whose. One that the run's authority signed counts by its name, any other by its very bytes.
 
+    `authority` may be several certificates one after another: while one authority follows another, both count.
+
     `pinned` are certificates that parties brought along. The name in such a one says nothing, and neither does any
     certificate that was signed with it.
+
+    `members` are the certificates with which all parties enrolled. A certificate in the name of one of them counts only
+    for the key that it had then, or for one that it has handed on to (gossamer.peers.succession): the authority's
+    signature is needed, and is not enough. A key that was revoked has handed on to none.
+
+    `revoked` counts for nobody, pinned or signed.
     """
 
-    def __init__(self, authority: bytes, pinned: Mapping[int, bytes] | None = None) -> None:
-        self._authority, self._parent = authority, _load(authority, "the authority's certificate")
+    def __init__(
+        self,
+        authority: bytes,
+        pinned: Mapping[int, bytes] | None = None,
+        members: Mapping[int, bytes] | None = None,
+        revoked: Revoked | None = None,
+    ) -> None:
+        self._authority, self._parents = authority, _load_all(authority, "the authority's certificate")
         brought = {j: _load(pem, f"learner {j}'s certificate") for j, pem in (pinned or {}).items()}
         self._known = {shown: j for j, shown in brought.items()}
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
         self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
+        self._enrolled = dict(members or {})
+        self._members = {j: fingerprint_in(pem) for j, pem in self._enrolled.items()}
+        self._revoked = revoked or Revoked()
+
+    @property
+    def authorities(self) -> list[bytes]:
+        """The certificates of all authorities that count today, the newest last."""
+        return [parent.public_bytes(serialization.Encoding.PEM) for parent in self._parents]
 
     @property
     def trusted(self) -> bytes:
@@ -71,13 +108,36 @@ class Identities:
         own = _load(self._pinned[j], f"learner {j}'s certificate")
         return self._pinned[j], _tls_names(own)[0]
 
+    def is_strict(self, j: int) -> bool:
+        """Whether not all that `expected` lets through is learner j: whoever dials has to look at what is shown."""
+        return j in self._members or any(self._revoked)
+
+    def enrolled(self, j: int) -> bytes | None:
+        """The certificate with which learner j has enrolled, if it counts: most likely the one that it shows."""
+        known = self._pinned.get(j, self._enrolled.get(j))
+        return known if known is not None and self.whose(known) == j and days_left(known) > 0 else None
+
     def shared_keys(self, j: int, given: bytes) -> list[X25519PublicKey]:
         """Learner j's keys for shared noise: of its own certificate, or of those in `given` that are proved to be its.
 
-        There is one, unless the authority has signed two.
+        There is one, unless the authority has signed two. Who has enrolled has agreed on this key with all, so that
+        neither the end of the certificate nor its being revoked later changes it.
         """
         found = [_load(self._pinned[j], "")] if j in self._pinned else _load_all(given, "the partners' certificates")
-        return [shared_key_in(one, f"learner {j}") for one in found if self.learner_in(one) == j and _is_valid(one)]
+        return [
+            shared_key_in(one, f"learner {j}")
+            for one in found
+            if self._named(one) == j and (j in self._members or _is_valid(one))
+        ]
+
+    def is_signed(self, certificate: bytes) -> bool:
+        """Whether one of the authorities has signed it; any other counts by its bytes."""
+        shown = _load(certificate, "the certificate")
+        return any(_is_signed_by(shown, parent) for parent in self._parents)
+
+    def whose(self, certificate: bytes) -> int | None:
+        """Whose certificate it is, as PEM."""
+        return self.learner_in(_load(certificate, "the certificate"))
 
     def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
         """The learner at the other end, from what the handshake has verified; None where that is no learner's."""
@@ -88,16 +148,36 @@ class Identities:
         return self.learner_in(shown)
 
     def learner_in(self, shown: x509.Certificate) -> int | None:
-        """Whose certificate it is; None where it is no learner's."""
+        """Whose certificate it is; None where it is no learner's, or was revoked."""
+        return None if self._revoked.covers(shown) else self._named(shown)
+
+    def _named(self, shown: x509.Certificate) -> int | None:
+        """Whose it is or was."""
         if shown in self._known:
             return self._known[shown]
-        try:
-            shown.verify_directly_issued_by(self._parent)
-        except (ValueError, TypeError, InvalidSignature):
+        if not any(_is_signed_by(shown, parent) for parent in self._parents):
             return None
         common = shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         learner = learner_of(str(common[0].value)) if len(common) == 1 else None
-        return None if learner in self._pinned else learner  # who brought a certificate is known by that one alone
+        if learner is None or learner in self._pinned:  # who brought a certificate is known by that one alone
+            return None
+        return learner if learner not in self._members or self._is_member(learner, shown) else None
+
+    def _is_member(self, learner: int, shown: x509.Certificate) -> bool:
+        """Whether a certificate's key is the one that has enrolled, or follows it without a revoked one in between."""
+        own, *before = keys_of(shown)
+        if own == self._members[learner]:
+            return True
+        later = before[before.index(self._members[learner]) :] if self._members[learner] in before else None
+        return later is not None and not self._revoked.keys & set(later)
+
+
+def _is_signed_by(shown: x509.Certificate, parent: x509.Certificate) -> bool:
+    try:
+        shown.verify_directly_issued_by(parent)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _load(pem: bytes, what: str) -> x509.Certificate:
@@ -130,25 +210,33 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
-def key_fingerprint(shown: x509.Certificate | bytes) -> str:
-    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo in DER): the same when it is renewed."""
-    shown = _load(shown, "a certificate") if isinstance(shown, bytes) else shown
-    der, kind = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    return hashlib.sha256(shown.public_key().public_bytes(der, kind)).hexdigest()
+def fingerprint_in(certificate: bytes) -> str:
+    """SHA-256 of a certificate's public key."""
+    return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
-def members_in(given: bytes, authority: bytes) -> dict[int, str]:
-    """The fingerprint of every party's own key, by its number, from the certificates with which all have enrolled.
+def certificate_fingerprint(shown: x509.Certificate) -> str:
+    """SHA-256 of a whole certificate, in DER."""
+    return shown.fingerprint(hashes.SHA256()).hex()
 
-    Only their names and keys count here, not their dates: a certificate may have been renewed since.
+
+def fingerprint_of_certificate(certificate: bytes) -> str:
+    """The same, of PEM."""
+    return certificate_fingerprint(_load(certificate, "the certificate"))
+
+
+def members_in(given: bytes, authority: bytes) -> dict[int, bytes]:
+    """Every party's certificate, by its number, from the file with which all have enrolled.
+
+    Only their names and keys count, not their dates: a certificate may have been renewed since.
     """
-    signers, found = Identities(authority), dict[int, str]()
+    signers, found = Identities(authority), dict[int, bytes]()
     for shown in _load_all(given, "the members' certificates"):
-        learner = signers.learner_in(shown)
-        if learner is None or found.setdefault(learner, key_fingerprint(shown)) != key_fingerprint(shown):
+        learner, pem = signers.learner_in(shown), shown.public_bytes(serialization.Encoding.PEM)
+        if learner is None or found.setdefault(learner, pem) != pem:
             raise GossamerError(
-                "the members' certificates have one that the run's authority has not signed for a learner, or two keys "
-                "of one learner: take the file from whoever signed them."
+                "the members' certificates have one that the run's authority has not signed for a learner, or two of "
+                "one learner: take the file from whoever signed them."
             )
     return found
 
@@ -195,7 +283,8 @@ def make_authority(run: str, days: int = 365) -> Pair:
     """A new authority for one run."""
     key = ec.generate_private_key(ec.SECP256R1())
     made = _builder(f"gossamer run {run}", None, key.public_key(), days)
-    return _sign(made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True), key, key)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return Pair(key_pem(key), _signed(made, key))
 
 
 def issue_certificate(
@@ -206,6 +295,20 @@ def issue_certificate(
     shared: X25519PublicKey | None = None,
 ) -> Pair:
     """A key and certificate for learner i, which may be reached at these hosts; `shared` is its key for noise."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return Pair(key_pem(key), certify(signed_by, i, key.public_key(), hosts, days, shared))
+
+
+def certify(
+    signed_by: Pair,
+    i: int,
+    key: ec.EllipticCurvePublicKey,
+    hosts: Sequence[str],
+    days: int,
+    shared: X25519PublicKey | None = None,
+    before: Steps = (),
+) -> bytes:
+    """A certificate for learner i's own key; `before` are the words of the keys that it had before."""
     signer = serialization.load_pem_private_key(signed_by.key, password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
@@ -213,16 +316,17 @@ def issue_certificate(
     for host in hosts:
         if host.startswith(PREFIX):
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
-    key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
-    made = _builder(name_of(i), parent.subject, key.public_key(), days)
+    made = _builder(name_of(i), parent.subject, key, days)
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     if shared is not None:
         made = made.add_extension(shared_key_extension(shared), critical=False)
-    return _sign(made, key, signer)
+    if before:
+        made = made.add_extension(succession_extension(before), critical=False)
+    return _signed(made, signer)
 
 
 def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
@@ -254,7 +358,11 @@ def _builder(
     )
 
 
-def _sign(made: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> Pair:
+def _signed(made: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -> bytes:
+    return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A private key as it lies in a party's folder."""
     pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    own = key.private_bytes(pem, kind, serialization.NoEncryption())
-    return Pair(own, made.sign(signer, hashes.SHA256()).public_bytes(pem))
+    return key.private_bytes(pem, kind, serialization.NoEncryption())

@@ -26,19 +26,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from gossamer.peers.certificates import key_fingerprint, members_in
+from gossamer.peers.certificates import fingerprint_in, members_in
 from gossamer.peers.config import Plan
 from gossamer.peers.spoken import spoken
 
 BYTES = 12
 SALT = b"gossamer agreement in words 1"
-COST = {"n": 1 << 14, "r": 8, "p": 1}
+
+
+def slow(content: object, salt: bytes, size: int) -> bytes:
+    """A digest that costs some 40 ms and 16 MiB, so that few can be tried."""
+    return hashlib.scrypt(json.dumps(content, sort_keys=True).encode(), salt=salt, dklen=size, n=1 << 14, r=8, p=1)
 
 
 def digest_of(agreement: str, authority: str, members: Mapping[int, str]) -> bytes:
     """Of an agreement's fingerprint, that of the authority's key, and those of the parties' own keys."""
     whole = {"agreement": agreement, "authority": authority, "members": {str(j): members[j] for j in sorted(members)}}
-    return hashlib.scrypt(json.dumps(whole, sort_keys=True).encode(), salt=SALT, dklen=BYTES, **COST)
+    return slow(whole, SALT, BYTES)
 
 
 def compared(plan: Plan) -> bytes:
@@ -46,7 +50,7 @@ def compared(plan: Plan) -> bytes:
     party = plan.config.party
     authority = plan.read(party.authority)
     members = {} if party.members is None else members_in(plan.read(party.members), authority)
-    return digest_of(plan.agreement, key_fingerprint(authority), members)
+    return digest_of(plan.agreement, fingerprint_in(authority), {j: fingerprint_in(one) for j, one in members.items()})
 
 
 def words_of(plan: Plan) -> str:

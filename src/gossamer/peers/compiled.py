@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, uint64
+from numba import uint64
+
+from gossamer.compiling import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def set_scaled(total: Any, vector: Any, weight: Any) -> None:
     for k in range(len(vector)):
         total[k] = 0.0 + weight * vector[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def add_scaled(total: Any, vector: Any, weight: Any) -> None:
     for k in range(len(vector)):
         total[k] += weight * vector[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def all_within(vector: Any, bound: Any) -> bool:
     fine = True
     for k in range(len(vector)):
@@ -30,7 +32,7 @@ def all_within(vector: Any, bound: Any) -> bool:
     return fine
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def narrow(vector: Any, out: Any, most: float) -> None:
     for k in range(len(vector)):
         x = vector[k]
@@ -39,7 +41,7 @@ def narrow(vector: Any, out: Any, most: float) -> None:
         out[k] = x
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def add_words(words: Any) -> tuple[Any, Any]:
     plain, weighted, place = uint64(0), uint64(0), uint64(0)
     for k in range(len(words)):

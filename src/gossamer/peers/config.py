@@ -24,6 +24,8 @@ from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.peers.agreement import shared_settings
+from gossamer.peers.dials import Dial
+from gossamer.peers.membership import joiners_in
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
@@ -105,7 +107,7 @@ class SecretsPlan(Plain, frozen=True):
 
 class PartyPlan(Plain, frozen=True):
     learner: Some
-    listen: str
+    listen: str | None = None  # none: it dials for all its links, and nobody reaches it
     key: str = "key.pem"
     certificate: str = "certificate.pem"
     authority: str = "authority.pem"
@@ -146,8 +148,10 @@ class DataPlan(Plain, frozen=True):
 class Neighbour(Plain, frozen=True):
     """A learner that hears this one, or that this one hears."""
 
-    address: str | None = None  # where it listens, if it hears this one
+    address: str | None = None  # where it listens, if this party dials it
+    dial: Dial = "sender"  # who opens the links to and from it: see gossamer.peers.dials
     certificate: str | None = None  # its own, if the run's authority has not signed it
+    believe: bool = True  # where it says that this party's journal is old; false: the owner knows that it is not
 
 
 class Config(Plain, frozen=True):
@@ -170,11 +174,15 @@ class Plan:
         self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
         self.network: Network = network or read_network(str(folder / run.graph), run.learners)
+        everybody = {*range(run.learners), *joiners_in(folder)}
         for j in config.neighbours:
-            if not j.isascii() or not j.isdecimal() or int(j) >= run.learners:
+            if not j.isascii() or not j.isdecimal() or int(j) not in everybody:
                 raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
-        if self.learner >= run.learners:
-            raise GossamerError(f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}.")
+        if self.learner not in everybody:
+            raise GossamerError(
+                f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}, or a document in "
+                f"{folder / 'changes'} with which it joins."
+            )
         law_named(config.privacy.law)
         if config.party.late > run.lateness:
             raise GossamerError(
@@ -395,7 +403,8 @@ def to_toml(config: Config) -> str:
     """The configuration as TOML, without what has its usual value."""
     lines = _tables(config, SHARED + OWN)
     for j, neighbour in config.neighbours.items():
-        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v is not None}
+        usual = msgspec.to_builtins(Neighbour())
+        parts = {k: v for k, v in msgspec.to_builtins(neighbour).items() if v != usual[k]}
         lines += [f"[neighbours.{j}]", *(f"{k} = {toml_value(v)}" for k, v in parts.items()), ""]
     return "\n".join(lines)
 

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import days_left, key_fingerprint
+from gossamer.peers.certificates import days_left, fingerprint_in
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
 from gossamer.peers.credentials import read_credentials
+from gossamer.peers.dials import places_of
 from gossamer.peers.feed import Records
 from gossamer.peers.logs import log
 from gossamer.peers.pair_keys import PartyPairs, check_secret, partners_keys
@@ -95,7 +96,8 @@ def stated(plan: Plan, boundary: PrivateBoundary | Unproved) -> dict[str, Any]:
     metrics = "nowhere" if party.metrics is None else f"{party.metrics}, for {reach_of(party.metrics)}"
     return about | {
         "fingerprint": words_of(plan), "agreement": plan.agreement,
-        "listen": f"{party.listen}, for {reach_of(party.listen)}", "metrics": metrics,
+        "listen": "nowhere" if party.listen is None else f"{party.listen}, for {reach_of(party.listen)}",
+        "metrics": metrics,
         "leaves": list(_leaves(plan, private)),
     }  # fmt: skip
 
@@ -164,16 +166,15 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
-    return {"certificate": f"until {until}", "key": key_fingerprint(own.certificate)[:16], "keys": keys}
+    return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
 def _neighbours(plan: Plan) -> dict[str, Any]:
-    """Where the others are; refuses a listener without an address."""
+    """Where the others are; refuses links that cannot be opened."""
     known = {j: one.address for j, one in plan.config.neighbours.items() if one.address is not None}
     ends = {(a, b) for over in plan.algorithm().mixes for a, b, _ in plan.network.edges(over)}
-    for j in sorted(b for a, b in ends if a == plan.learner):
-        if str(j) not in known:
-            raise GossamerError(f"learner {j} hears this one, and [neighbours.{j}] has no address: give one.")
+    tells, hears = (sorted({edge[1 - k] for edge in ends if edge[k] == plan.learner}) for k in (0, 1))
+    places_of(plan.learner, plan.config.party.listen, plan.config.neighbours, tells, hears)
     return {"neighbours": known}
 
 

@@ -19,7 +19,7 @@ from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers.certificates import issue_certificate, learner_of, make_authority, name_of
-from gossamer.peers.config import Config, graph_json, to_toml
+from gossamer.peers.config import Config, Run, graph_json, to_toml
 from gossamer.peers.pair_keys import fingerprint_of, to_pem
 
 
@@ -31,11 +31,12 @@ def make_folders(
     days: int,
     records: Mapping[int, str],
     pairs: Network | None = None,
+    own_keys: bool = False,
 ) -> None:
     """Write the folders of a run whole, or refuse; `records[i]` is a CSV file for learner i to begin with.
 
     Where noise is shared every party gets a secret for it, and the others' certificates; `pairs` is who shares it, if
-    that has no name.
+    that has no name. With `own_keys` there is no key but the authority's: gossamer.peers.enrolment lets parties in.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GossamerError(f"{folder} exists already: give a new folder.")
@@ -44,6 +45,10 @@ def make_folders(
     _write(folder / "authority" / "certificate.pem", signer.certificate)
     os.chmod(folder / "authority", 0o700)  # before there is a key in it
     _write(folder / "authority" / "key.pem", signer.key, private=True)
+    if own_keys:
+        for i, config in enumerate(configs):
+            _write_public(folder / name_of(i), config, network, pairs)
+        return _write_about(folder, run)
     secrets = [None if config.secrets is None else X25519PrivateKey.generate() for config in configs]
     shared = [None if secret is None else secret.public_key() for secret in secrets]
     owns = [
@@ -57,18 +62,27 @@ def make_folders(
         os.chmod(place, 0o700)
         _write(place / "key.pem", own.key, private=True)
         _write(place / "authority.pem", signer.certificate)
-        _write(place / "graph.json", graph_json(network).encode())
         if i in records:
             _write(place / config.data.path, records[i].encode(), private=True)
         if config.secrets is not None and secret is not None:
             _write(place / config.party.secret, to_pem(secret), private=True)
             _write(place / config.party.partners, b"".join(own.certificate for own in owns))
-            if pairs is not None:
-                _write(place / config.secrets.graph, graph_json(pairs).encode())
             config = replace(config, secrets=replace(config.secrets, keys=keys))
-        _write(place / "party.toml", to_toml(config).encode())
+        _write_public(place, config, network, pairs)
+    _write_about(folder, run)
+
+
+def _write_about(folder: Path, run: Run) -> None:
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
     _write(folder / "run.json", (json.dumps(about) + "\n").encode())
+
+
+def _write_public(place: Path, config: Config, network: Network, pairs: Network | None) -> None:
+    """What has no key in it."""
+    _write(place / config.run.graph, graph_json(network).encode())
+    if config.secrets is not None and pairs is not None:
+        _write(place / config.secrets.graph, graph_json(pairs).encode())
+    _write(place / "party.toml", to_toml(config).encode())
 
 
 def learners_in(folder: Path) -> list[Path]:
@@ -80,6 +94,4 @@ def learners_in(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, content: bytes, private: bool = False) -> None:
-    replace_file(path, content)
-    if private:
-        os.chmod(path, 0o600)
+    replace_file(path, content, private=private)

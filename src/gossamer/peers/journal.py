@@ -12,6 +12,7 @@ One transaction a round (SQLite, write-ahead log):
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
     late     (round, sender) of every message that the learner went on without
+    changes  every document of membership that was accepted, by version: here before anybody else has it from here
 
 A round's vectors (state, gradient, messages as they travel) lie beside it, in one of a few files that are used in
 turn, JOURNAL.0, JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there.
@@ -61,6 +62,7 @@ create table rounds (
 );
 create table late (round integer, sender integer, primary key (round, sender)) without rowid;
 """
+CHANGES = "create table if not exists changes (version integer primary key, document blob not null, checksum blob)"
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
 HEAD = struct.Struct("<16s16sq")  # tag, run, round
 TAG = 16
@@ -144,10 +146,14 @@ class Journal:
             self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
         if "checksum" not in {name for _, name, *_ in self._db.execute("pragma table_info(rounds)")}:
             self._db.execute("alter table rounds add column checksum blob")  # of a release before it
+        self._db.execute(CHANGES)  # which journals of a release before it do not have
         drawn = self._db.execute("select 1 from rounds").fetchone() is not None
         self.unused = self._db.execute("select 1 from about where name = 'unused'").fetchone() is not None
         if not drawn or (self.unused and any(self._setting(name) != wanted for name, wanted in settings.items())):
             self._db.execute("delete from rounds")  # nothing of it was ever sent: it can be anybody's
+            known = dict(self._db.execute("select name, value from about where name in ('run', 'learner')"))
+            if any(settings[name] != value for name, value in known.items()):
+                self._db.execute("delete from changes")
             self._db.executemany("insert or replace into about values (?, ?)", settings.items())
         for name, wanted in settings.items():
             stored = self._setting(name)
@@ -365,6 +371,23 @@ class Journal:
     def late(self) -> list[tuple[int, int]]:
         """(round, sender) of every message that the learner went on without."""
         return self._read_table("select round, sender from late order by round, sender")
+
+    def keep_change(self, version: int, document: bytes) -> None:
+        """A document of membership, on the disk whatever the durability is: what others get must not be forgotten."""
+        try:
+            self._db.execute("pragma synchronous=full")
+            self._db.execute("insert into changes values (?, ?, ?)", (version, document, checksum_of([document])))
+            self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def changes(self) -> list[bytes]:
+        """The documents of membership that were accepted, in their order."""
+        found = self._read_table("select version, document, checksum from changes order by version")
+        for k, (version, document, checksum) in enumerate(found):
+            if version != k + 1 or checksum_of([document]) != checksum:
+                raise self._damaged(f"change {version} is not what was accepted")
+        return [bytes(document) for _, document, _ in found]
 
     def _read(self, row: Row) -> tuple[_About, dict[str, Any]]:
         name = f"{self.path.name}.{row.slot}"

@@ -10,13 +10,14 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gossamer.errors import GossamerError
 
 log = logging.getLogger("gossamer.peers")
+ANEW = 3600.0  # seconds
 BUILT_IN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -69,3 +70,30 @@ def warn_rarely(counts: Counter[Any], key: Any, event: str, about: Mapping[str, 
     times = counts[key]
     if times & (times - 1) == 0:
         log.warning(event, extra={**about, "times": times})
+
+
+class Rarely:
+    """Logs what happens again and again: the first time, the second, the fourth, …, and anew after a change.
+
+    A change begins anew at most once in ANEW seconds. A link that opens and is refused, over and over, would otherwise
+    be news each time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._counts = clock, Counter[Any]()
+        self._since: dict[Any, float] = {}  # when a count last began
+
+    def say(self, event: str, edge: str, why: str = "", level: int = logging.WARNING) -> None:
+        """Count an event of a link, and perhaps log it."""
+        self._since.setdefault((event, edge), self._clock())
+        self._counts[event, edge] += 1
+        times = self._counts[event, edge]
+        if times & (times - 1) == 0:
+            about = {"edge": edge} | ({"why": why} if why else {}) | ({"times": times} if why or times > 1 else {})
+            log.log(level, event, extra=about)
+
+    def changed(self, edge: str) -> None:
+        """The link is in order: what happens to it next is news."""
+        now = self._clock()
+        for key in [key for key, since in self._since.items() if key[1] == edge and now - since >= ANEW]:
+            del self._since[key], self._counts[key]

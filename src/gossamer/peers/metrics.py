@@ -17,6 +17,8 @@ from gossamer.peers.status import Status
 from gossamer.peers.transport import Transport
 from gossamer.version import __version__
 
+CONNECTIONS, SECONDS = 16, 5.0  # that are open at once; that one may take
+
 
 def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     """What a learner shows at this moment."""
@@ -44,6 +46,7 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
         ),
         Metric("gossamer_refused_total", "Frames that were refused.", refused),
         Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
+        Metric("gossamer_certificate_days_left", "Until its certificate ends.", status.credentials.days_left),
         Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),
     ]
     if spent is not None:
@@ -69,7 +72,10 @@ def _room(status: Status) -> int:
 
 
 class Endpoint:
-    """GET /metrics over plain HTTP, one answer a connection; meant for localhost."""
+    """GET /metrics over plain HTTP, one answer a connection; meant for localhost.
+
+    A few connections at a time, and each for seconds: every one takes a descriptor, whether it asks or not.
+    """
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
         host, _, port = address.rpartition(":")
@@ -77,10 +83,13 @@ class Endpoint:
             raise GossamerError(f"[party] metrics = {address!r}: expected HOST:PORT, such as 127.0.0.1:9400.")
         self._host, self._port, self._text = host.strip("[]"), int(port), text
         self._server: asyncio.Server | None = None
+        self.open = 0  # connections
 
     async def start(self) -> None:
         try:
-            self._server = await asyncio.start_server(self._answer, self._host, self._port, limit=8192)
+            self._server = await asyncio.start_server(
+                self._answer, self._host, self._port, limit=8192, backlog=CONNECTIONS
+            )
         except OSError as error:
             raise GossamerError(
                 f"[party] metrics = {self._host}:{self._port} cannot be listened on ({error.strerror}): choose another."
@@ -91,17 +100,25 @@ class Endpoint:
             self._server.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.open >= CONNECTIONS:
+            writer.transport.abort()
+            return
+        self.open += 1
         try:
-            async with asyncio.timeout(5):
-                request = await reader.readuntil(b"\r\n\r\n")
-            asked = request.split(b"\r\n")[0].split(b" ")[:2] == [b"GET", b"/metrics"]
-            status, body = ("200 OK", self._text()) if asked else ("404 Not Found", "only GET /metrics is here\n")
-            kind = "text/plain; version=0.0.4; charset=utf-8" if asked else "text/plain; charset=utf-8"
-            data = body.encode()
-            head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "Connection: close"]
-            writer.write("\r\n".join([*head, "", ""]).encode() + data)
-            await writer.drain()
+            async with asyncio.timeout(SECONDS):
+                writer.write(self._say(await reader.readuntil(b"\r\n\r\n")))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass
+            writer.transport.abort()  # whoever reads nothing is not waited for either
         finally:
-            writer.close()
+            self.open -= 1
+
+    def _say(self, request: bytes) -> bytes:
+        asked = request.split(b"\r\n")[0].split(b" ")[:2] == [b"GET", b"/metrics"]
+        status, body = ("200 OK", self._text()) if asked else ("404 Not Found", "only GET /metrics is here\n")
+        kind = "text/plain; version=0.0.4; charset=utf-8" if asked else "text/plain; charset=utf-8"
+        data = body.encode()
+        head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "Connection: close"]
+        return "\r\n".join([*head, "", ""]).encode() + data

@@ -5,16 +5,34 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from gossamer.errors import GossamerError
 from gossamer.peers import wire
 from gossamer.peers.agreement import Shared, decode_settings, encode_settings, tell_differences
+from gossamer.peers.doubts import Doubts
 from gossamer.peers.logs import log, warn_rarely
-from gossamer.peers.party import Party
+from gossamer.peers.membership import Change, History
+from gossamer.peers.party import OlderHereError, Party
+from gossamer.peers.passing_on import CAPABILITY, PassingOn, Verify
 from gossamer.peers.release import OWN_RELEASE, Release
+from gossamer.peers.signed import Signed
 from gossamer.peers.transport import Arrived, Transport
-from gossamer.peers.wire import Ack, Assembly, Done, Frame, Header, Hello, Part, Refusal, RefusedError, Settings, quoted
+from gossamer.peers.wire import (
+    Ack,
+    Assembly,
+    Done,
+    Frame,
+    Header,
+    Hello,
+    Known,
+    Membership,
+    Part,
+    Refusal,
+    RefusedError,
+    Settings,
+    quoted,
+)  # fmt: skip
 
 Hook = Callable[[str], None]
 RESEND = 5.0  # seconds without progress, after which what was not acknowledged is sent again
@@ -22,7 +40,11 @@ SAY = 2.0  # seconds of waiting, after which the log says for whom, and again wh
 FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
-OLD_JOURNAL = "old journal"  # the reason of a refusal after which a learner must not go on
+OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
+
+
+def _takes_none(signed: Signed, change: Change, history: History) -> None:
+    raise GossamerError("changes of who takes part are not accepted here: nobody has said whose word counts.")
 
 
 @functools.lru_cache(maxsize=256)
@@ -34,7 +56,9 @@ def pack_once(header: Header) -> bytes:
 class Node:
     """Drives one party. `hook` is called at named moments, where tests end the process.
 
-    `shared` is what `run` is the fingerprint of, for neighbours that have something else.
+    `shared` is what `run` is the fingerprint of, for neighbours that have something else. `disbelieved` are those whose
+    word is not taken that this learner's journal is old. `verify` refuses documents of membership that do not count
+    here.
     """
 
     def __init__(
@@ -46,6 +70,8 @@ class Node:
         hook: Hook | None = None,
         patience: float = 10.0,
         shared: Shared | None = None,
+        disbelieved: Collection[int] = (),
+        verify: Verify | None = None,
     ) -> None:
         self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
@@ -55,11 +81,14 @@ class Node:
         self._left: set[int] = set()  # neighbours that said that they are done
         self._progress = self._resent = time.monotonic()  # when a round was last taken, and last sent again
         self._say_after = SAY
+        self.doubts = Doubts(disbelieved)  # neighbours that say that this learner's journal is old
         self._shared: Shared = shared or {}
         self._settings = wire.pack(Frame(Settings(), encode_settings(self._shared)))
         self._told: dict[int, float] = {}  # when this learner's settings were last sent to a neighbour of another run
         self._strangers: dict[int, float] = {}  # when a learner that is not heard here has last dialled
         self.releases: dict[int, Release] = {}  # what neighbours have last said that they run
+        self.membership = PassingOn(party, verify or _takes_none, self.releases)
+        self.apart: dict[int, str] = {}  # why links do not open that two ends see otherwise
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
@@ -72,7 +101,7 @@ class Node:
     @property
     def over(self) -> bool:
         """Nobody needs this learner any more."""
-        return self.done and self._left >= set(self.party.hears)
+        return self.done and self._left >= self.party.places.heard_in(self.party.last - 1)
 
     @property
     def waiting(self) -> float:
@@ -101,7 +130,15 @@ class Node:
         self._hook("sent")
 
     def send_all(self, to: int, since: int = 0) -> None:
-        """Send all that one listener may not have used, from round `since` on."""
+        """Send all that one listener may not have used, from round `since` on, once it knows of all changes; while
+        somebody says that the journal is old, nothing."""
+        if self.doubts.halting:
+            return
+        if not self.membership.knows(to):
+            if self.membership.can_read(to):
+                for frame in self.membership.wanting(to):
+                    self._send(to, frame)
+            return
         for frame in self.party.outgoing(to, since):
             self._send(to, frame)
         if self.done:
@@ -138,7 +175,7 @@ class Node:
     def go_on(self) -> None:
         """Take as many rounds as can be taken with what is there."""
         party = self.party
-        while party.ready:
+        while party.ready and not self.doubts.halting:
             used = party.advance()
             self._progress, self._say_after = time.monotonic(), SAY
             if party.without:
@@ -146,9 +183,13 @@ class Node:
             self._hook("committed")
             self._assemblies = {key: one for key, one in self._assemblies.items() if key[1] >= party.round}
             self.resend(since=party.round)
-            if (used + 1) % max(1, party.window // 2) == 0 or party.finished:
-                for j in party.hears:
+            turns = [change for t in (used, party.round) if (change := party.history.taken_in(t)) is not None]
+            if (used + 1) % max(1, party.window // 2) == 0 or party.finished or turns:
+                for j in self._not_held(party.places.heard_in(used)):
                     self._reply(j, pack_once(Ack(used)))
+            for change in turns:
+                if change.at == party.round:
+                    self._log_taken(change)
 
     def tick(self) -> None:
         """From time to time: records may have come, somebody may have been waited for long enough."""
@@ -166,7 +207,7 @@ class Node:
             self.go_on()
         if waiting >= self._say_after:
             self._say_after *= 2
-            whom = awaited or ("records" if self.party.starved else [])
+            whom = self.doubts.halting or awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
@@ -178,10 +219,8 @@ class Node:
             self._hello(sender, header, arrived.answer)
         elif isinstance(header, Refusal):
             if header.reason == OLD_JOURNAL and sender in [*self.party.hears, *self.party.tells]:
-                raise GossamerError(
-                    f"learner {sender} refuses this one, whose journal is older than what it has sent: nothing more is "
-                    "sent; join a new run."
-                )
+                why = f"learner {sender} refuses this one, and says that its journal is older than what it has sent"
+                self._hold(sender, lambda: self.doubts.refusal_claims(sender, why))
             raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
         elif isinstance(header, Settings):
             self._compare(sender, frame.payload)
@@ -189,11 +228,15 @@ class Node:
             raise RefusedError("hello", f"learner {sender} has not said hello, or was refused: nothing of it is used.")
         elif isinstance(header, Part):
             self._part(sender, header, frame.payload)
+        elif isinstance(header, Membership):
+            self._offered(sender, header.version, frame.payload)
+        elif isinstance(header, Known):
+            self._knows(sender, header)
         elif isinstance(header, Ack):
             before = self.done
             self.party.acknowledged(sender, header.round)
             if self.done and not before:
-                for j in self.party.tells:
+                for j in self._not_held(self.party.tells):
                     self._send(j, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)
@@ -203,17 +246,28 @@ class Node:
         self._welcome.discard(sender)
         if hello.sender != sender:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
-        if sender not in party.hears and sender not in party.tells:
-            raise RefusedError("stranger", f"learner {sender} is no neighbour.")
         say = self._send if answer else self._reply
+        if sender not in party.hears and sender not in party.tells:
+            out = next((change for change in party.history.changes if sender in change.lost), None)
+            if out is not None:
+                sentence = f"learner {sender} was put out by {out.named}, of round {out.at}."
+                say(sender, wire.pack(Frame(Refusal("put out", sentence))))
+                raise RefusedError("put out", sentence)
+            raise RefusedError("stranger", f"learner {sender} is no neighbour.")
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
             self._tell_settings(sender, say)
             raise RefusedError("run", self._unlike(sender, hello))
         try:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
+            if isinstance(refused, OlderHereError):
+                why = str(refused)
+                self._hold(sender, lambda: self.doubts.hello_claims(sender, why))
             say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
+        self.doubts.hello_in_order(sender)
+        if sender in self.doubts.held:
+            raise RefusedError("held", self.doubts.held[sender])
         self._welcome.add(sender)
         self._left.discard(sender)
         self.differences.pop(sender, None)
@@ -221,9 +275,76 @@ class Node:
             self._send(sender, self.hello)
             self.send_all(sender)
 
+    # -- who takes part -------------------------------------------------------------------------------------------
+
+    def accept(self, signed: Signed) -> Change | None:
+        """Take a document of membership from a file; None where it is here already."""
+        change = self.membership.take(signed)
+        if change is not None:
+            self._accepted(change, None)
+        return change
+
+    def _offered(self, sender: int, version: int, payload: bytes | memoryview) -> None:
+        """A neighbour brings a document, and hears which is the newest here."""
+        if sender not in self.party.hears:
+            raise RefusedError("stranger", f"learner {sender} is not heard here.")
+        try:
+            change = self.membership.receive(sender, version, payload)
+        except RefusedError as refused:
+            self.differences[sender] = str(refused)
+            self._reply(sender, wire.pack(Frame(Refusal(CAPABILITY, quoted(str(refused))))))
+            raise
+        if change is not None:
+            self._accepted(change, sender)
+        self._reply(sender, self.membership.said())
+
+    def _knows(self, sender: int, known: Known) -> None:
+        before = self.membership.knows(sender)
+        try:
+            self.membership.heard(sender, known)
+        except RefusedError as refused:
+            self.differences[sender] = str(refused)
+            raise
+        if self.membership.knows(sender) and not before and sender in self.party.tells:
+            self.send_all(sender)
+
+    def _accepted(self, change: Change, sender: int | None) -> None:
+        whence = "a file" if sender is None else f"learner {sender}"
+        about = {"change": change.version, "round": change.at, "from": whence, "members": list(change.members)}
+        log.info("change accepted", extra=about)
+        self._hook("accepted")
+        for j in self.party.tells:
+            self.send_all(j)
+        self.go_on()
+
+    def _log_taken(self, change: Change) -> None:
+        log.info("change taken", extra={"change": change.version, "round": change.at, "members": list(change.members)})
+        for event, who in (("left", change.leaves), ("joined", change.joins), ("put out", change.lost)):
+            for i in sorted(who):
+                log.info(event, extra={"learner": i, "round": change.at})
+
+    # -- whom it does not go together with ------------------------------------------------------------------------
+
+    def _hold(self, sender: int, claim: Callable[[], None]) -> None:
+        """Use nothing more of a neighbour that says that this journal is old, and tell the owner."""
+        self._welcome.discard(sender)
+        claim()
+        about = {"neighbour": sender, "halted": bool(self.doubts.halting), "why": self.doubts.held[sender]}
+        warn_rarely(self.refused, (sender, "held"), "held", about)
+
+    def _not_held(self, neighbours: Iterable[int]) -> list[int]:
+        held = self.doubts.held
+        return [j for j in neighbours if j not in held]
+
     def met_release(self, j: int, release: Release) -> None:
         """A neighbour has said what it runs, as it does on every link that opens."""
         self.releases[j] = release
+
+    def met_apart(self, j: int, why: str) -> None:
+        """Whether this learner and a neighbour agree on who opens their links; empty where they do."""
+        if why and self.apart.get(j) != why:
+            warn_rarely(self.refused, (j, "dial"), "links differ", {"with": j, "why": why})
+        self.apart[j] = why
 
     def _of_release(self, j: int) -> str:
         """Both releases, for a sentence about a neighbour that may have another one."""
@@ -232,12 +353,17 @@ class Node:
             return ""
         return f" ({theirs.named}; here {OWN_RELEASE.named})"
 
-    def answer_stranger(self, sender: int) -> list[bytes]:
-        """What a learner of the run is told that dials this one, which does not hear it: its graph must be another."""
+    def answer_stranger(self, sender: int, sends: bool = False) -> list[bytes]:
+        """What a learner of the run is told that dials this one for a link that is not here: its graph must be another.
+
+        `sends`: for one on which this learner would send.
+        """
         here = self.party.i
+        edge = f"{here} → {sender}" if sends else f"{sender} → {here}"
         sentence = (
-            f"learner {sender} sends to learner {here}, which has no link {sender} → {here} in its [run] graph or does "
-            "not use it in its [run] method: let both have the same graph file and party.toml, and start again."
+            f"learner {sender} {'hears' if sends else 'sends to'} learner {here}, which has no link {edge} in its "
+            "[run] graph or does not use it in its [run] method: let both have the same graph file and party.toml, and "
+            "start again."
         )
         self._strangers[sender] = time.monotonic()
         self.differences.setdefault(sender, sentence)
@@ -275,7 +401,8 @@ class Node:
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._reply(sender, pack_once(Ack(party.round - 1)))  # it was used; the ack was lost, or is to come
+            used = party.places.used_of(sender, party.round)  # the ack was lost, or is to come
+            self._reply(sender, pack_once(Ack(used)))
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.parts == wire.count_parts(length, party.dtype) == 1 and part.part == 0:

@@ -9,33 +9,38 @@
 The algorithm, the model and the privacy boundary are those of a simulation, for a block of one learner. Public
 channels, such as z, are functions of the graph, which every party knows: what a neighbour says there is compared with
 what the graph gives, because the privacy proof takes it as given.
+
+The network may change from some round on, where all have the document that says so in time: who is heard and told in
+round t, and what becomes of trackers and z, is said by gossamer.peers.versions; here it is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gossamer.algorithms.base import Algorithm
-from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.membership import Change, History
 from gossamer.peers.mixing import add_scaled, set_scaled
-from gossamer.peers.public import PublicValues
+from gossamer.peers.signed import LIMIT
+from gossamer.peers.versions import Place, Places, handed
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
 from gossamer.privacy import Boundary
 from gossamer.privacy.boundary import KEPT
 from gossamer.records import Batch
-from gossamer.rounds import Rounds
+from gossamer.rounds import Rounds, fields_of_graph
 from gossamer.types import Array, Matrix
 
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
+FAR_OFF = 1 << 53  # no journal is opened so often; and every whole number below it is one everywhere
 
 
 class Feed(Protocol):
@@ -47,6 +52,10 @@ class Feed(Protocol):
     def arrivals(self, t: int) -> Batch: ...
     def read(self, t: int) -> str:
         """What of the records is behind a learner that has used round t's, to be compared after a restart."""
+
+
+class OlderHereError(RefusedError):
+    """A hello that can only be true if this learner's own journal is old: see gossamer.peers.doubts."""
 
 
 class Expected(NamedTuple):
@@ -72,6 +81,7 @@ class Party:
     ridge      the model's l2, one for all parameters or one each
     late       for how many rounds in a row it may go on without a neighbour, with that one's last message
     lateness   the most that anybody in the run may: how far ahead senders can be
+    changes    what was accepted of joins and leaves so far
     """
 
     def __init__(
@@ -90,45 +100,50 @@ class Party:
         dtype: Dtype = "f8",
         late: int = 0,
         lateness: int = 0,
+        changes: Sequence[Change] = (),
     ) -> None:
         self.i, self.steps, self.size, self.dtype = i, steps, size, dtype
-        self._algorithm, self.feed, self._memory = algorithm, feed, memory
-        self._boundary, self._journal = boundary, journal
-        self._rows = network.rows([i], algorithm.mixes)
-        self._rounds = Rounds(algorithm, self._rows, memory, boundary, ridge, finite=True)
-        self._public = PublicValues(algorithm, network)
-        rows = {over: _row(network, over, i) for over in algorithm.mixes}
-        self._own = {over: row.pop(i, 0.0) for over, row in rows.items()}  # the weight of its own message, with I+
-        self._weights: dict[Matrix, dict[int, float]] = rows
-        self.hears = sorted({j for row in self._weights.values() for j in row})
-        everybody = range(network.m)
-        self._tells = {
-            over: [j for j in everybody if j != i and i in _row(network, over, j)] for over in algorithm.mixes
-        }
-        self.tells = sorted({j for listeners in self._tells.values() for j in listeners})
-        self.window, self._late, self._lateness = window_of(size, dtype), late, lateness
+        self.algorithm, self.feed, self._memory = algorithm, feed, memory
+        self._boundary, self.journal = boundary, journal
+        self.history = History(network, changes)
+        self.places = Places(i, algorithm, self.history)
+        first = self.places.at(self.history.first_round(i))
+        self._played = first, Rounds(algorithm, first.rows, memory, boundary, ridge, finite=True)
+        self._of_graph = fields_of_graph(algorithm, first.rows)
+        self.hears, self.tells = self.places.neighbours()
+        self.window, self._late, self.lateness = window_of(size, dtype), late, lateness
         self._got: dict[int, dict[Expected, Payload]] = {}  # by round
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
         self.broken = False  # whether a step was begun and not committed
         self.without: list[int] = []  # whose messages the last step went without
-        self._over: dict[int, dict[str, Matrix]] = {}
+        self._handed: dict[Expected, Payload] = {}  # trackers of those who leave before the next round
+        self._over: dict[int, dict[str, tuple[Matrix, bool]]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
+        self._spoke: set[int] = set()  # the neighbours whose hello was in order in this life
         self._start()
 
     def _start(self) -> None:
-        now = self._journal.latest()
-        state = self._rounds.start(self._algorithm.init(self._rows, np.zeros((1, self.size))))
+        now = self.journal.latest()
+        self._resumed = now is not None and not self.journal.unused
+        first = self.history.first_round(self.i)
+        place, rounds = self._at(first)
+        state = rounds.start(self.algorithm.init(place.rows, np.zeros((1, self.size))))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
             self._outbox: dict[int, dict[int, list[bytes]]] = {}  # by round and listener
-            self._prepare(0, state, ())
+            for t in range(first):  # as if it had been there, and had thrown away what it released
+                arrived = self.feed.arrivals(t)
+                self._boundary.arrived(t, arrived)
+                self._boundary.charge(t)
+                self._memory.observe(arrived)
+            self._prepare(first, state, ())
             return
         own = {name: value for name, value in now.state.items() if not name.startswith((*KEPT, SEEN))}
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
-        unused = {} if self._journal.delivered else self._journal.messages()
+        unused = {} if self.journal.delivered else self.journal.messages()
         self._sent = dict[str, Payload](unused.get(now.round, {}))
         self._outbox = {}
         for t, sent in unused.items():
@@ -136,19 +151,30 @@ class Party:
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith(KEPT)})
-        newest = min(now.round, self.steps - 1)
+        newest = min(now.round, self.last - 1)
+        self._memory.go_on(now.state)
+        for t in range(newest + 1):  # and what was read is looked at as it comes by: a feed may read it from a file
+            self._memory.observe(self.feed.arrivals(t))
+            self.feed.read(t)
         if self.feed.read(newest) != now.read:
             raise GossamerError(
                 f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
                 "now; give the same file, to which records were only added."
             )
-        self._memory.go_on(now.state)
-        for t in range(newest + 1):
-            self._memory.observe(self.feed.arrivals(t))
+
+    @property
+    def last(self) -> int:
+        """The round that it takes part in no more: the run's end, or that in which it leaves."""
+        return self.history.end_of(self.i, self.steps)
 
     @property
     def finished(self) -> bool:
-        return self.round >= self.steps
+        return self.round >= self.last
+
+    @property
+    def put_out(self) -> bool:
+        """Whether the others have agreed to go on without it."""
+        return any(self.i in change.lost for change in self.history.changes)
 
     @property
     def delivered(self) -> bool:
@@ -157,54 +183,104 @@ class Party:
 
     def _prepare(self, t: int, state: Any, late: tuple[tuple[int, int], ...]) -> None:
         """Draw all that round t sends, and commit it; nothing before this may have left, and nothing is drawn again."""
-        payloads: dict[str, memoryview] = {}
-        gradient = np.zeros((1, self.size))
-        if t < self.steps:
-            gradient, sent = self._rounds.send(state, self.feed.arrivals(t), t)
-            payloads = {channel: encode(out.value, self.dtype) for channel, out in sent.items()}
+        gradient, payloads = self._drawn(t, state)
         kept = state._asdict() | self._boundary.kept(t + 1) | self._memory.kept()
-        read = self.feed.read(min(t, self.steps - 1))
-        used = min([*self._acked.values(), t - 1, self.steps - 2]) + 1  # the last round that sends stays, for the owner
-        now = Snapshot(t, kept, gradient, min(t + 1, self.steps), self.heard, read)
-        self._journal.commit(now, payloads, used, late)
+        read = self.feed.read(min(t, self.last - 1))
+        unused = [k for k, told in self._outbox.items() if any(self._acked[j] < k for j in told)]
+        used = min([*unused, t, max(self.last - 1, 0)])  # the last round that sends stays, for the owner
+        now = Snapshot(t, kept, gradient, min(t + 1, self.last), self.heard, read)
+        self.journal.commit(now, payloads, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        self._sent = (
-            dict[str, Payload](payloads) if any(self._own.values()) else {}
-        )  # after a crash the journal's, which is the same
-        if payloads and self.tells:
-            self._outbox[t] = self._addressed(t, payloads)
+        own = t < self.last and any(self.places.at(t).own.values())
+        self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
+        if payloads and (addressed := self._addressed(t, payloads)):
+            self._outbox[t] = addressed
+
+    def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview]]:
+        """The gradient of round t, and all that leaves this learner in it, as it travels."""
+        nothing = np.zeros((1, self.size))
+        if t >= self.last:
+            pushed = {} if self.algorithm.over_time is None else self.algorithm.over_time.pushed
+            own = {handed(channel): getattr(state, name) for channel, name in pushed.items()}
+            return nothing, {name: encode(own[name], self.dtype) for name in self.places.hands_over(t)}
+        place, rounds = self._at(t)
+        arrived = self.feed.arrivals(t)
+        if place.listens:  # it takes no gradient, and sends nothing; the round is charged all the same
+            self._boundary.arrived(t, arrived)
+            self._memory.observe(arrived)
+            self._boundary.charge(t)
+            return nothing, {}
+        gradient, sent = rounds.send(state, arrived, t)
+        return gradient, {channel: encode(out.value, self.dtype) for channel, out in sent.items()}
+
+    def _at(self, t: int) -> tuple[Place, Rounds[Any]]:
+        """Its place in the network of round t, and the round that is played there."""
+        place, (known, rounds) = self.places.at(t), self._played
+        if place is not known:
+            self._played = place, rounds.where(place.rows, np.array([not place.listens]))
+        return self._played
+
+    def _listeners(self, t: int) -> Mapping[str, Sequence[int]]:
+        """By channel: who hears what is sent in round t."""
+        if t >= self.last:
+            return self.places.hands_over(t)
+        place, channels = self.places.at(t), self._channels(t)
+        return {
+            channel: [j for j in place.tells[over] if not (pushed and j in place.joining)]
+            for channel, (over, pushed) in channels.items()
+        }
 
     def _addressed(self, t: int, payloads: Mapping[str, Payload]) -> dict[int, list[bytes]]:
         """A round's vectors as messages for every listener; those that hear the same get the same ones."""
-        over, packed = self._channels(t), dict[tuple[str, ...], list[bytes]]()
+        listeners, packed = self._listeners(t), dict[tuple[str, ...], list[bytes]]()
         addressed = {}
-        for j in self.tells:
-            heard = tuple(channel for channel in payloads if j in self._tells[over[channel]])
+        for j in sorted({j for some in listeners.values() for j in some}):
+            heard = tuple(channel for channel in payloads if j in listeners[channel])
             if heard not in packed:
                 packed[heard] = pack_vectors(t, ((channel, payloads[channel]) for channel in heard))
             addressed[j] = packed[heard]
         return addressed
 
-    def _channels(self, t: int) -> dict[str, Matrix]:
+    def _channels(self, t: int) -> dict[str, tuple[Matrix, bool]]:
         """What everybody sends in round t, and over which links; asked for often, so worked out once a round."""
         if t not in self._over:
-            sent = self._algorithm.emit(self.state, self._gradient, self._rows, t) if t < self.steps else {}
             oldest = min([self.round, *self._outbox])
             self._over = {k: over for k, over in self._over.items() if k >= oldest}
             self._expected = {k: vectors for k, vectors in self._expected.items() if k >= oldest}
-            self._over[t] = {channel: out.over for channel, out in sent.items()}
+            self._over[t] = self.places.channels(t) if t < self.last else {}
         return self._over[t]
+
+    def _heard(self, t: int, channel: str) -> Mapping[int, float]:
+        """Whom it hears on a channel in round t, with which weights; who listens takes nothing that is pushed."""
+        (over, pushed), place = self._channels(t)[channel], self.places.at(t)
+        return {} if pushed and place.listens else place.hears[over]
 
     def expected(self, t: int) -> frozenset[Expected]:
         """All vectors that have to come before round t is complete."""
         if t not in self._expected:
-            channels = self._channels(t)
-            self._expected[t] = frozenset(Expected(j, c) for c, over in channels.items() for j in self._weights[over])
+            self._expected[t] = frozenset(
+                Expected(j, channel) for channel in self._channels(t) for j in self._heard(t, channel)
+            )
         return self._expected[t]
+
+    def _inherits(self, t: int) -> dict[Expected, tuple[str, float]]:
+        """What has to be handed over before round t: the fields of the state that it is added to, and its shares."""
+        return {Expected(*one): field for one, field in self.places.inherits(t).items()} if t < self.last else {}
+
+    @property
+    def room(self) -> int:
+        """Bytes that may have to wait for one listener: all that is not yet used, and the same sent once more.
+
+        Somebody who has just joined has sent nothing yet, and goes by what it will send; a document comes beside it.
+        """
+        rounds = [sum(map(len, messages)) for sent in self._outbox.values() for messages in sent.values()]
+        coming = 0 if rounds or self.finished else len(self._channels(self.round))
+        largest = max(rounds, default=coming * (self.size * DTYPES[self.dtype].itemsize + SMALL))
+        return largest * 2 * rounds_kept(self.size, self.dtype, self.lateness) + 2 * LIMIT
 
     def last_sent(self) -> dict[str, Array]:
         """The newest vectors that were sent on each channel, as they were sent."""
-        dtype, kept = DTYPES[self.dtype], self._journal.messages()
+        dtype, kept = DTYPES[self.dtype], self.journal.messages()
         newest = kept[max(kept)] if kept else {}
         return {channel: np.frombuffer(data, dtype)[None].astype(float) for channel, data in newest.items()}
 
@@ -213,13 +289,15 @@ class Party:
         unused = []
         for t in sorted(self._outbox):
             if t > self._acked[to] and t >= since:
-                unused += self._outbox[t][to]
+                unused += self._outbox[t].get(to, [])
         return unused
 
     def length(self, sender: int, t: int, channel: str) -> int:
         """How many numbers a neighbour's vector of a round has; refuses what is not expected of it."""
-        ahead = self.window + self._lateness
-        if not self.round <= t <= self.round + ahead:
+        ahead = self.window + self.lateness
+        if (sender, channel) in self._inherits(t) and t in (self.round, self.round + 1):
+            return self.size
+        if not self.round <= t <= max(self.round, self.places.since(sender, self.round)) + ahead:
             raise RefusedError(
                 "window",
                 f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "
@@ -230,17 +308,27 @@ class Party:
                 "unexpected",
                 f"learner {sender} sent {quoted(channel, 60)!r} in round {t}, which is not expected of it.",
             )
-        return self._public.width(t, channel) or self.size
+        return self._width(t, channel) or self.size
+
+    def _width(self, t: int, channel: str) -> int | None:
+        """How long a public channel's vectors are; None where it is not public."""
+        return None if t >= self.last else self.places.at(t).public.width(t, channel)
 
     def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
         """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
-        size = self._public.width(t, channel) or self.size
+        inherited = (sender, channel) in self._inherits(t)
+        size = self.size if inherited else self._width(t, channel) or self.size
         if len(payload) != size * DTYPES[self.dtype].itemsize:
             raise RefusedError(
                 "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
             )
-        self._public.check(sender, t, channel, decode(payload, self.dtype))
-        have, vector = self._got.setdefault(t, {}), Expected(sender, channel)
+        vector, numbers = Expected(sender, channel), decode(payload, self.dtype)
+        if inherited:
+            have = self._handed
+        else:
+            place = self.places.at(t)
+            place.public.check(place.numbers.index(sender), t, channel, numbers, sender)
+            have = self._got.setdefault(t, {})
         if vector in have and have[vector] != payload:
             raise RefusedError(
                 "changed",
@@ -252,23 +340,41 @@ class Party:
     def missing(self) -> list[Expected]:
         """What the round waits for."""
         have = self._got.get(self.round, {})
-        return [one for one in sorted(self.expected(self.round)) if one not in have]
+        return [one for one in sorted(self.expected(self.round)) if one not in have] + self._not_handed()
+
+    def _not_handed(self) -> list[Expected]:
+        """Trackers that are to be handed over before the next round, and did not come."""
+        return [one for one in sorted(self._inherits(self.round + 1)) if one not in self._handed]
 
     def slow(self) -> list[int]:
         """Listeners that have not used what they must have before this learner goes on."""
-        oldest = {j: self.round - self.window - (self._late if j in self._excused else 0) for j in self._acked}
-        return [j for j, used in self._acked.items() if used < oldest[j]]
+        oldest = self.round - self.window
+        waiting = [(t, told) for t, told in self._outbox.items() if t <= oldest]
+        if not waiting:
+            return []
+        late = dict.fromkeys(self._excused, self._late)
+        return [
+            j for j, used in self._acked.items()
+            if any(used < t <= oldest - late.get(j, 0) and j in told for t, told in waiting)
+        ]  # fmt: skip
 
     def awaited(self) -> list[int]:
         """The neighbours that keep this learner from going on, or from being done."""
         if self.finished:
-            return [j for j, used in self._acked.items() if used < self.steps - 1]
-        return sorted({one.sender for one in self._absent()} | set(self.slow()))
+            return [j for j, used in self._acked.items() if any(used < t and j in o for t, o in self._outbox.items())]
+        return sorted({one.sender for one in self._absent()} | set(self.slow()) | set(self.unheard()))
+
+    def unheard(self) -> list[int]:
+        """Listeners that may know of rounds which this journal does not: who goes on from one draws nothing before
+        they have said hello. The last step draws nothing."""
+        if not self._resumed or self.round + 1 >= self.last:
+            return []
+        return sorted(self.places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
 
     @property
     def starved(self) -> bool:
         """Whether only its own records keep this learner from going on."""
-        return self.round + 1 < self.steps and not self.awaited() and not self.feed.here(self.round + 1)
+        return self.round + 1 < self.last and not self.awaited() and not self.feed.here(self.round + 1)
 
     def excuse(self, neighbour: int) -> None:
         """A neighbour that was waited for long enough: go on without it, for `late` rounds in a row at most."""
@@ -279,7 +385,7 @@ class Party:
         """What is missing and cannot be replaced: by the graph's value, or by an excused neighbour's last message."""
         absent = []
         for one in self.missing():
-            public = self._public.width(self.round, one.channel) is not None
+            public = self._width(self.round, one.channel) is not None
             known = public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
             if one.sender not in self._excused or not known:
                 absent.append(one)
@@ -292,11 +398,15 @@ class Party:
         The second condition bounds what is stored and sent ahead, for links that go only one way as well. It cannot
         hang: whoever is least far on is not ahead of its listeners, which have all used the rounds before.
         """
-        if self.broken or self.finished or self.slow():
+        if self.broken or self.finished or self.slow() or self.unheard():
             return False
-        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and self._absent():
+        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and (
+            not self._excused or self._absent()
+        ):
             return False
-        return self.round + 1 >= self.steps or self.feed.here(self.round + 1)
+        if self._not_handed():
+            return False
+        return self.round + 1 >= self.last or self.feed.here(self.round + 1)
 
     def advance(self) -> int:
         """Take the step of a round for which all has come, and commit the next; returns the round that was used."""
@@ -305,10 +415,11 @@ class Party:
         t, have = self.round, self._got.pop(self.round, {})
         self.broken = True  # until all is committed: a round that was half taken must not be taken again
         absent = {one.sender for one in self.expected(t) if one not in have}
-        got = {channel: self._mixed(channel, over, have, t) for channel, over in self._channels(t).items()}
-        private = [channel for channel in got if self._public.width(t, channel) is None]
-        after = self._rounds.receive(self.state, self._gradient, got, private, t)
-        for j in self.hears:
+        place, rounds = self._at(t)
+        got = {channel: self._mixed(channel, over, have, t) for channel, (over, _) in self._channels(t).items()}
+        private = [channel for channel in got if place.public.width(t, channel) is None]
+        after = self._turned(t + 1, rounds.receive(self.state, self._gradient, got, private, t))
+        for j in place.neighbours[0]:
             self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
             if j not in absent:
                 self.heard[j] = (self.heard.get(j, (0, -1))[0], t)
@@ -316,16 +427,34 @@ class Party:
         if self._late:
             self._last |= have
         self.without = sorted(absent)
-        self._prepare(t + 1, after, tuple((t, j) for j in self.without))
+        lost = self.history.lost_by(t) & {j for row in place.outside.values() for j in row}
+        self._prepare(t + 1, after, tuple((t, j) for j in sorted({*self.without, *lost})))
+        self._handed = {}
         self.broken = False
         return t
 
+    def _turned(self, t: int, state: Any) -> Any:
+        """The state with which round t begins, where the network changes there: see gossamer.peers.versions."""
+        if self.history.taken_in(t) is None or t >= self.last:
+            return state
+        fresh = self.algorithm.init(self.places.at(t).rows, np.zeros((1, self.size)))
+        anew = [*self._of_graph, *self.places.begins_anew(t)]
+        state = state._replace(**{name: getattr(fresh, name) for name in anew})
+        for one, (name, share) in sorted(self._inherits(t).items()):
+            given = np.frombuffer(self._handed[one], DTYPES[self.dtype])
+            state = state._replace(**{name: getattr(state, name) + share * given})
+        return state
+
     def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
-        terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._weights[over].items()]
-        if self._own[over]:
-            terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), self._own[over]))
-        size = self._public.width(t, channel) or self.size
+        place = self.places.at(t)
+        terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._heard(t, channel).items()]
+        if place.own[over]:
+            terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), place.own[over]))
+        size = place.public.width(t, channel) or self.size
+        if place.apart[over] and place.public.width(t, channel) is not None:  # the graph's values go on as they would
+            left_out = [*place.outside[over].items(), (self.i, -place.apart[over])]
+            terms += [(self._used(have, t, Expected(j, channel)), weight) for j, weight in left_out]
         total = np.empty((1, size)) if terms else np.zeros((1, size))
         for k, (vector, weight) in enumerate(terms):
             (add_scaled if k else set_scaled)(total[0], vector, weight)
@@ -333,32 +462,43 @@ class Party:
 
     def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
         """A neighbour's vector of this round, or its last where it is late; the graph's own where it is public."""
-        public = self._public.value(t, one.channel)
+        place = self.places.at(t)
+        public = place.public.value(t, one.channel)
         if public is not None:
-            vector: Array = public[one.sender]
+            vector: Array = public[place.numbers.index(one.sender)]
             return vector
         return np.frombuffer(have[one] if one in have else self._last[one], dtype=DTYPES[self.dtype])
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t: forget what nobody needs any more."""
-        if listener not in self._acked or t > self.round + self._lateness:  # it may have gone on without us
+        if listener not in self._acked or t > self.round + self.lateness:  # it may have gone on without us
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
         if t <= self._acked[listener]:
             return
         self._acked[listener] = t
         self._excused.discard(listener)
-        used = min(self._acked.values()) + 1
-        for old in [old for old in self._outbox if old < used]:
-            del self._outbox[old]
+        self._forget_used()
+
+    def _forget_used(self) -> None:
+        """Drop what all listeners have used."""
+        for t in [t for t, told in self._outbox.items() if all(t <= self._acked[j] for j in told)]:
+            del self._outbox[t]
         if self.finished and self.delivered:
-            self._journal.mark_delivered()
+            self.journal.mark_delivered()
 
     def met(self, neighbour: int, epoch: int, round_: int, answer: bool) -> None:
         """A neighbour has said hello. One that is behind what it has shown us before has an old journal.
 
         Two links bring what they carry in any order. So within one epoch a hello is compared only with what came on the
-        same link, the one on which numbers are sent; an answer, on the other link, may be older than that.
+        same link, the one on which numbers are sent; an answer, on the other link, may be older than that. One that is
+        ahead of what can have been sent to it says that ours is old: OlderHereError.
         """
+        if not (0 < epoch < FAR_OFF and 0 <= round_ <= self.steps):
+            raise RefusedError(
+                "impossible",
+                f"learner {neighbour} says hello in life {epoch} and round {round_}, expected a life from 1 to "
+                f"{FAR_OFF - 1} and a round from 0 to {self.steps}, which this run has.",
+            )
         known, used = self.heard.get(neighbour, (0, -1))
         shown = max(used, self._acked.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
         if epoch < known or round_ < shown:
@@ -367,18 +507,49 @@ class Party:
                 f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
-        if neighbour in self._acked and round_ > self.round + 1 + self._lateness:
-            raise GossamerError(
-                f"learner {neighbour} is in round {round_} and has used what this one, in round {self.round}, does not "
-                "remember to have sent: this journal was lost or put back in time; join a new run."
+        if neighbour in self._acked and round_ > self.places.farthest(neighbour, self.round) + self.lateness:
+            raise OlderHereError(
+                "ahead",
+                f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
+                f"{self.round}, does not remember to have sent",
             )
-        self._journal.mark_used()  # what is drawn may be sent from here on
+        self._spoke.add(neighbour)
+        self.journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
-            self.acknowledged(neighbour, min(round_ - 1, self.round + self._lateness))
+            self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
 
+    def links(self) -> tuple[list[int], list[int]]:
+        """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not
+        used all that they were sent, and those who may not know that all of theirs was used."""
+        changes, told = self.history.changes, {j for addressed in self._outbox.values() for j in addressed}
+        later = [t for change in changes for t in (change.at, change.at + 1) if t > self.round]
+        lately = [change.at - 1 for change in changes if 0 <= self.round - change.at <= 2 * self.window]
+        now = [min(self.round, max(self.last - 1, 0)), self.round + 1, *later]
+        told = told.union(*map(self.places.told_in, now))
+        heard = set[int]().union(*map(self.places.heard_in, [*now, *lately]))
+        lost = frozenset[int]().union(*(change.lost for change in changes))
+        return sorted(told - lost), sorted(heard - lost)
 
-def _row(network: Network, over: Matrix, i: int) -> dict[int, float]:
-    """Whom learner i hears over a matrix's links, and with which weight."""
-    row = dense(network.off_diagonal(over)[[i]]).ravel()
-    return {int(j): float(row[j]) for j in np.flatnonzero(row)}
+    # -- joins and leaves -----------------------------------------------------------------------------------------
+
+    def change(self, change: Change) -> None:
+        """Know of a change that was accepted, and is to come; nothing of those who are lost is used from here on."""
+        if change.at <= self.round:
+            raise GossamerError(
+                f"{change.named} is of round {change.at}, and learner {self.i} is in round {self.round}: choose a "
+                "later one."
+            )
+        self.history.changes.append(change)
+        self.hears, self.tells = self.places.neighbours()
+        self._acked |= {j: -1 for j in self.tells if j not in self._acked}
+        self._over, self._expected = {}, {}
+        for lost in change.lost & self._acked.keys():
+            del self._acked[lost]
+        for told in self._outbox.values():
+            for lost in change.lost & told.keys():
+                del told[lost]
+        for have in self._got.values():
+            for one in [one for one in have if one.sender in change.lost]:
+                del have[one]
+        self._forget_used()

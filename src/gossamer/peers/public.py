@@ -10,7 +10,7 @@ import numpy as np
 from gossamer.algorithms.base import Algorithm
 from gossamer.networks import Network
 from gossamer.peers.wire import RefusedError
-from gossamer.types import Array
+from gossamer.types import Array, Rows
 
 SAME = {8: 1e-9, 4: 1e-6}  # how far a public value may be from the graph's, by the bytes that its numbers have
 KEPT = 100  # rounds
@@ -19,9 +19,9 @@ KEPT = 100  # rounds
 class PublicValues:
     """The graph's values, round by round; asked for in order, or close to it."""
 
-    def __init__(self, algorithm: Algorithm[Any], network: Network) -> None:
+    def __init__(self, algorithm: Algorithm[Any], network: Network, rows: Rows | None = None) -> None:
         self._algorithm, self._m = algorithm, network.m
-        self._rows = network.rows(mixes=algorithm.mixes)
+        self._rows = network.rows(mixes=algorithm.mixes) if rows is None else rows
         self._weights: Any = {over: network.off_diagonal(over) for over in algorithm.mixes}
         self._state = algorithm.init(self._rows, np.zeros((network.m, 1)))
         self._sent: dict[int, Mapping[str, Array]] = {}
@@ -48,12 +48,13 @@ class PublicValues:
         known = self.value(t, channel)
         return None if known is None else int(known.shape[1])
 
-    def check(self, sender: int, t: int, channel: str, vector: Array) -> None:
+    def check(self, k: int, t: int, channel: str, vector: Array, sender: int) -> None:
+        """Refuse what the k-th learner, of number `sender`, cannot have sent."""
         public = self.value(t, channel)
         if public is None:
             return
         same = SAME[vector.dtype.itemsize]
-        if vector.shape != public[sender].shape or np.abs(vector - public[sender]).max() > same:
+        if vector.shape != public[k].shape or np.abs(vector - public[k]).max() > same:
             raise RefusedError(
                 "public",
                 f"learner {sender} sent a {channel!r} in round {t} which the graph does not give: it has another "

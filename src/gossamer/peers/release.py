@@ -19,7 +19,8 @@ VERSION_KEY, CAPABILITIES_KEY = "gossamer-release", "gossamer-capabilities"
 LONGEST, MOST = 40, 32  # letters of a version or of a word, and words that are read
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", re.ASCII)
 WORD = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-CAPABILITIES = frozenset({"renew"})  # of this release; a new kind of frame goes only to neighbours that have its word
+# Of this release; a new kind of frame goes only to neighbours that have its word.
+CAPABILITIES = frozenset({"membership", "renew"})
 
 
 class Release(NamedTuple):

@@ -49,7 +49,7 @@ class Signed:
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise GossamerError("a key that signs must be an elliptic curve's: use one that gossamer made.")
         one = {"by": by, "value": key.sign(self.text, ALGORITHM).hex()}
-        if by != AUTHORITY:
+        if by != AUTHORITY and own.certificate:
             one["certificate"] = own.certificate.decode()
         others = tuple(each for each in self.signatures if each.get("by") != by)
         return Signed(self.document, (*others, one))
@@ -82,16 +82,24 @@ class Signed:
             shown = x509.load_pem_x509_certificate(
                 authority if by == AUTHORITY else str(one.get("certificate")).encode()
             )
-            key = shown.public_key()
-            if not isinstance(key, ec.EllipticCurvePublicKey):
-                return None
-            key.verify(bytes.fromhex(str(one.get("value"))), self.text, ALGORITHM)
-        except (ValueError, InvalidSignature):
+        except ValueError:
+            return None
+        if not self.holds(one, shown.public_key()):
             return None
         if by == AUTHORITY:
             return AUTHORITY
         learner = identities.learner_in(shown)
         return str(learner) if learner is not None and str(learner) == by else None
+
+    def holds(self, one: Mapping[str, str], key: object) -> bool:
+        """Whether a signature is that key's."""
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return False
+        try:
+            key.verify(bytes.fromhex(str(one.get("value"))), self.text, ALGORITHM)
+        except (ValueError, InvalidSignature):
+            return False
+        return True
 
     def save(self, path: Path) -> None:
         whole = {"document": self.document, "signatures": list(self.signatures)}

@@ -14,7 +14,8 @@ SILENT = 4.0  # seconds without a word, of which there is one a second
 State = Literal["running", "waiting", "late", "stopped", "failed", "done", "unknown"]
 STATES: Mapping[str, State] = {
     "not started": "waiting", "starting": "waiting", "waiting for records": "waiting", "waiting": "waiting",
-    "running": "running", "delivering": "running", "done": "done", "stopped": "stopped", "failed": "failed",
+    "held": "waiting", "running": "running", "delivering": "running", "done": "done", "stopped": "stopped",
+    "failed": "failed",
 }  # fmt: skip
 OVER = ("done", "stopped", "failed")
 
@@ -67,6 +68,8 @@ def _alone(one: Mapping[str, Any], pids: Mapping[str, int] | None, now: float) -
         said = f"waits for {_learners(whom)}" if whom else str(one["state"]).replace("not started", "starting")
     if one.get("differs") and state == "waiting":
         said = "settings differ"
+    if one["state"] == "held":
+        said = f"held by what {_learners([int(j) for j in one.get('held') or {}])} said"
     return {"state": state, "t": t, "said": _joined([said, again])}
 
 

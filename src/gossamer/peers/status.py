@@ -15,7 +15,10 @@ import numpy as np
 
 from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
+from gossamer.peers.blocks import NEWEST
+from gossamer.peers.changes import Inbox
 from gossamer.peers.config import Plan
+from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
@@ -27,7 +30,6 @@ from gossamer.version import __version__
 
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
-SAMPLE = 2000  # own records on which the owner sees errors
 NAME = "status.json"
 
 
@@ -35,9 +37,16 @@ class Status:
     """Where one learner is; `node` is there from the moment that it has its first records."""
 
     def __init__(
-        self, plan: Plan, model: LinearModel, boundary: PrivateBoundary | Unproved, journal: Journal, feed: Records
+        self,
+        plan: Plan,
+        model: LinearModel,
+        boundary: PrivateBoundary | Unproved,
+        journal: Journal,
+        feed: Records,
+        credentials: CredentialsWatch,
+        inbox: Inbox | None = None,
     ) -> None:
-        self.plan, self.journal = plan, journal
+        self.plan, self.journal, self.credentials, self._inbox = plan, journal, credentials, inbox
         self._model, self._boundary, self._feed = model, boundary, feed
         self.node: Node | None = None
         self.state = "starting"
@@ -79,7 +88,10 @@ class Status:
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
             "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
+            "certificate_days_left": round(self.credentials.days_left, 1),
         }  # fmt: skip
+        if self.credentials.problem:
+            about["credentials"] = self.credentials.problem
         shares = self.shares(ended=state in ENDED)
         if shares is not None:
             about["uncancelled"] = tell_uncancelled([shares], self.plan)
@@ -93,19 +105,38 @@ class Status:
         waits_for = [] if state or node.done or node.waiting < EVERY else party.awaited()
         if state is None:
             starved = "waiting for records" if party.starved else "running"
-            self.state = "delivering" if party.finished else "waiting" if waits_for else starved
+            going_on = "delivering" if party.finished else "waiting" if waits_for else starved
+            self.state = "held" if node.doubts.halting else going_on
         self.errors = self._own_errors(party.state.theta)
         return {
             "round": party.round, "waits_for": waits_for, "waits": round(node.waiting, 1),
             "sent": node.sent, "received": node.received, "late": len(self.journal.late()),
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
+            "held": {str(j): why for j, why in node.doubts.held.items()},
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
-            "differs": {str(j): why for j, why in sorted(node.differences.items())},
+            "membership": self._membership(node),
+            "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
+
+    def _membership(self, node: Node) -> dict[str, Any]:
+        """Who takes part: in this round, and from which round on others do; and which document is refused."""
+        party, i = node.party, self.plan.learner
+        history, said = party.history, dict[str, Any]()
+        version = history.version_at(party.round)
+        coming = [{"change": change.version, "round": change.at} for change in history.changes[version:]]
+        refused = {} if self._inbox is None else dict(self._inbox.refused)
+        refused |= {"neighbour": node.membership.refused} if node.membership.refused else {}
+        for change in history.changes:
+            said |= {"joined": change.at} if i in change.joins else {}
+            said |= {"left": change.at} if i in change.leaves and party.round >= change.at else {}
+            said |= {"put out": change.at} if i in change.lost else {}
+        return {
+            "version": version, "members": list(history.members_of(version)), "coming": coming, "refused": refused,
+        } | said  # fmt: skip
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""
-        X, y = self._feed.newest(SAMPLE)
+        X, y = self._feed.newest(NEWEST)
         if not len(y):
             return {}
         people = Population(self.plan.schema.table(X, y), np.full(len(y), 1 / len(y)))

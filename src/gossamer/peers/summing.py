@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.lazy import import_once, worth_compiling
+from gossamer.lazy import FEW, import_once, worth_compiling
+
+PLACES = np.arange(1, FEW + 1, dtype=np.uint64)
 
 
 def add_words(words: NDArray[np.uint64]) -> tuple[int, int]:
@@ -13,5 +15,5 @@ def add_words(words: NDArray[np.uint64]) -> tuple[int, int]:
     if worth_compiling(len(words)):
         plain, weighted = import_once("gossamer.peers.compiled").add_words(words)
     else:
-        plain, weighted = words.sum(), (words * np.arange(1, len(words) + 1, dtype=np.uint64)).sum()
+        plain, weighted = np.add.reduce(words), words @ PLACES[: len(words)]
     return int(plain), int(weighted)

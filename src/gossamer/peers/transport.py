@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from gossamer.peers.certificates import Identities, Pair
@@ -31,33 +32,38 @@ class Arrived(NamedTuple):
 
 
 Take = Callable[[Arrived], Any]
+ROOM = 1 << 26
 
 
 class Wiring(NamedTuple):
     """All that a learner's process tells its transport when it makes it."""
 
     learner: int
-    listen: str  # where the others reach this learner: [party] listen
-    addresses: Mapping[int, str]  # where this learner reaches those that hear it
+    listen: str | None  # where the others reach this learner: [party] listen; None where it dials for all its links
+    addresses: Mapping[int, str | None]  # those that hear it, and where it reaches them; None: they dial for the link
     hears: Sequence[int]  # the learners that it hears; nobody else may send to it
     own: Pair
     identities: Identities
     take: Take  # is given all that arrives; whatever it raises ends the learner
     hello: Callable[[], bytes]  # what both sides say first on a link, whenever it is opened
-    stranger: Callable[[int], Sequence[bytes]] | None = None  # what to tell a learner that is not heard, if anything
+    stranger: Callable[[int, bool], Sequence[bytes]] | None = None  # what to tell a learner without a link here, if
+    # anything; true: one that thinks that this learner sends to it
+    sources: Mapping[int, str] = MappingProxyType({})  # those that it hears and dials for it, and where it reaches them
+    room: int = ROOM  # bytes that may wait for one neighbour; more than a learner sends at once
+    apart: Callable[[int, str], Any] | None = None  # is told why a link cannot open, or "" where it can
     release: Callable[[int, Release], Any] | None = None  # is told what a neighbour runs, before its first frame
 
 
 class Transport(Protocol):
     """One learner's links: this is all that a node and a learner's process call."""
 
-    dials: Counter[int]  # how often the link to each listener was opened, for /metrics
+    dials: Counter[int]  # how often a link was dialled, by neighbour, for /metrics
 
     async def start(self) -> None:
         """Begin to listen; GossamerError where that cannot be done."""
 
     def dial(self) -> None:
-        """Open all links on which this learner sends, and keep them open."""
+        """Open all links that this learner is to open, and keep them open."""
 
     def send(self, to: int, data: bytes) -> None:
         """To a learner that hears this one."""
@@ -70,6 +76,20 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """End all links; also called where `start` has failed."""
+
+    def renew(self, own: Pair, identities: Identities) -> None:
+        """From now on new links use these; links of certificates that are no longer accepted are closed at once.
+
+        All others go on undisturbed. A transport without certificates has nothing to do.
+        """
+        return
+
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        """From now on these are its links, as in its `Wiring`: new ones are opened, and what is not named is closed.
+
+        Called after `dial`. A transport that reaches everybody has nothing to do.
+        """
+        return
 
 
 MakeTransport = Callable[[Wiring], Transport]

@@ -3,7 +3,8 @@
     magic "GSMR"  version u16  length of the header u32  length of the payload u32  CRC-32 of both u32
     header        MessagePack of one of the types below, at most 4 KiB
     payload       raw little-endian numbers, at most 1 MiB; a longer vector comes in several parts. Of settings, which
-                  go only to a neighbour that has others: MessagePack, at most 64 KiB
+                  go only to a neighbour that has others: MessagePack, at most 64 KiB. Of a membership: a signed
+                  document, at most 1 MiB
 
 All integers of the prefix are little-endian. Whoever reads knows from the prefix how much is to come, and refuses
 before it is allocated; a vector's size and kind are those that the run has, whatever a frame says.
@@ -96,7 +97,21 @@ class Settings(msgspec.Struct, tag="settings", forbid_unknown_fields=True, froze
     """What the sender's run is, for a neighbour whose hello was of another; the settings are the payload."""
 
 
-Header = Hello | Part | Ack | Done | Refusal | Settings
+class Membership(msgspec.Struct, tag="membership", forbid_unknown_fields=True, frozen=True):
+    """A document that changes who takes part; the payload is it. It goes only to neighbours that can read it."""
+
+    version: int
+
+
+class Known(msgspec.Struct, tag="known", forbid_unknown_fields=True, frozen=True):
+    """Which document of membership is the newest that the sender has accepted, and its digest."""
+
+    version: int
+    digest: str
+
+
+Header = Hello | Part | Ack | Done | Refusal | Settings | Membership | Known
+LARGEST: dict[type, int] = {Part: PAYLOAD_LIMIT, Settings: SETTINGS_LIMIT, Membership: PAYLOAD_LIMIT}
 _decoder = msgspec.msgpack.Decoder(Header)
 _encoder = msgspec.msgpack.Encoder()
 
@@ -194,7 +209,7 @@ def unpack(data: bytes | memoryview, intact: bool = False) -> Frame:
             f"a frame whose header cannot be read ({quoted(str(error), 120)}), expected one of this release of "
             "gossamer: install the same at both.",
         ) from None
-    limit = PAYLOAD_LIMIT if isinstance(header, Part) else SETTINGS_LIMIT if isinstance(header, Settings) else 0
+    limit = LARGEST.get(type(header), 0)
     if payload_size > limit:
         raise RefusedError(
             "payload",

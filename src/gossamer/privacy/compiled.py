@@ -9,24 +9,26 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from gossamer.compiling import compiled
 from gossamer.privacy.table import CELLS, FIRST_BITS, LATER_BITS, TAIL
 
 
 def _with_infinities(function: Any) -> Any:
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled(nogil=True, error_model="numpy")(function)
 
 
-@njit(cache=True, nogil=True)
+@_with_infinities
 def add_on_grid(values, grid, noise, done, out):  # type: ignore[no-untyped-def]
     """out ← (the nearest step to the value + noise), from value `done` on, row after row."""
-    row, column = divmod(done, values.shape[1])
-    for k in noise:
-        out[row, column] = (np.rint(values[row, column] / grid[row]) + k) * grid[row]
-        column += 1
-        if column == values.shape[1]:
-            row, column = row + 1, 0
+    at, columns = 0, values.shape[1]
+    while at < len(noise):  # a row's part at a time, with nothing to count within: several values are one instruction
+        row, column = divmod(done + at, columns)
+        count, step = min(columns - column, len(noise) - at), grid[row]
+        for k in range(count):
+            out[row, column + k] = (np.rint(values[row, column + k] / step) + noise[at + k]) * step
+        at += count
 
 
 @_with_infinities
@@ -50,7 +52,7 @@ def farthest(values, scales):  # type: ignore[no-untyped-def]
     return least, most, worst
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def table_noise(words, at, out, done, sign, scale, power, width, columns, low, span, height, margin):  # type: ignore[no-untyped-def]
     """Add sign · k to out[done:], until it is full or a proposal might lack words, for it takes up to three.
 
@@ -210,7 +212,7 @@ def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  #
     return P
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_beyond(values: Any, scales: Any, far: float) -> int:
     """How many values are farther from 0 than `far` times their row's scale, as NaN is."""
     beyond = 0
@@ -221,7 +223,7 @@ def count_beyond(values: Any, scales: Any, far: float) -> int:
     return beyond
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _high(a, b):  # type: ignore[no-untyped-def]
     """The upper 64 bits of a · b."""
     half, low = uint64(32), uint64(0xFFFFFFFF)
@@ -231,7 +233,7 @@ def _high(a, b):  # type: ignore[no-untyped-def]
     return a1 * b1 + (cross >> half) + (other >> half)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _philox(counter, t, key0, key1):  # type: ignore[no-untyped-def]
     """Philox4x64-10: the four words of counter (counter, 0, 0, t)."""
     zero = uint64(0)
@@ -244,7 +246,7 @@ def _philox(counter, t, key0, key1):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def philox_rows(key, t, firsts, out):  # type: ignore[no-untyped-def]
     """out[k, j] ← the uniform number of word firsts[k] + j, as NumPy makes it: its counter is 1 at the first four."""
     key0, key1, unit = uint64(key[0]), uint64(key[1]), 1.0 / 9007199254740992.0

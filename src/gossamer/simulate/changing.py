@@ -42,9 +42,8 @@ from gossamer.algorithms.base import Algorithm, State
 from gossamer.errors import GossamerError
 from gossamer.networks import NetworkSchedule
 from gossamer.networks.changing import Mask, Now
-from gossamer.privacy import noised_fields
 from gossamer.records import Batch
-from gossamer.rounds import Rounds
+from gossamer.rounds import Rounds, fields_of_graph
 from gossamer.simulate.links import Links, Weighed
 from gossamer.simulate.lost import Pushes, lost_of
 from gossamer.types import Array, Matrix, Out, Rows
@@ -157,13 +156,6 @@ def rows_over(schedule: NetworkSchedule, algorithm: Algorithm[Any]) -> Rows:
     rows = schedule.fixed.rows(mixes=algorithm.mixes)
     share = schedule.voices(0)[:, None] if fields_of_graph(algorithm, rows) else rows.share
     return rows._replace(settles=0, share=share)
-
-
-def fields_of_graph(algorithm: Algorithm[Any], rows: Rows) -> list[str]:
-    """The fields of a method's state that are about the graph, such as z."""
-    rows = rows.part(slice(1))._replace(share=np.ones((1, 1)))  # of one learner, and z given: no m × m array is made
-    wide = noised_fields(algorithm, rows)
-    return [name for name in algorithm.init(rows, np.zeros((1, 1)))._asdict() if name not in wide]
 
 
 def _plain(over: Matrix) -> Matrix:

@@ -26,7 +26,7 @@ from gossamer.networks import NetworkSchedule
 from gossamer.networks.changing import Lost, Now
 from gossamer.networks.spectrum import perron
 from gossamer.privacy import Mechanism
-from gossamer.simulate.changing import fields_of_graph
+from gossamer.rounds import fields_of_graph
 from gossamer.simulate.links import Links
 from gossamer.simulate.lost import lost_of
 

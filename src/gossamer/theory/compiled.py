@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from gossamer.compiling import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sensitivities_until(rounds, keep_s, keep_theta, lam0, v, c_z, gamma_z, by_u, L, c, capped, exponents, scales, C):  # type: ignore[no-untyped-def]
     """(δs, δθ, their budget in rounds 1 … rounds−1, the largest (δθ + C δs)(t+1)^(1+v) until then); see budget.py.
 

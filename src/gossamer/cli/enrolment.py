@@ -1,0 +1,98 @@
+"""What people are told who let parties into a run, or are let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from gossamer.errors import GossamerError
+from gossamer.peers.authorities import rotate
+from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate
+from gossamer.peers.config import read_config
+from gossamer.peers.enrolment import Enrolled, read_authority
+from gossamer.peers.folders import learners_in
+from gossamer.peers.revocation import revoke
+
+BY_TELEPHONE = "Compare these words with every other party by telephone. Others mean another run, or somebody between:"
+
+
+def in_fours(words: str) -> list[str]:
+    """Four words a line, as one reads them out."""
+    each = words.split()
+    return [" ".join(each[k : k + 4]) for k in range(0, len(each), 4)]
+
+
+def say(console: Console, sentence: str) -> None:
+    console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def say_words(console: Console, words: str) -> None:
+    say(console, BY_TELEPHONE)
+    for line in in_fours(words):
+        console.print(f"    [bold]{line}[/]", highlight=False)
+
+
+def show_enrolled(console: Console, done: Enrolled) -> None:
+    for i, request in sorted(done.here.items()):
+        where = "" if request.address is None else f" at {request.address}"
+        say(console, f"learner {i}: {request.name}{where}, asked on {request.made}: {request.words}")
+    for sentence in _next(done):
+        say(console, sentence)
+    if done.words:
+        say_words(console, done.words)
+
+
+def _next(done: Enrolled) -> Iterator[str]:
+    if done.missing:
+        listed = ", ".join(map(str, done.missing))
+        yield f"Waiting for the requests of learners {listed}; nothing goes back before all are in."
+    for i, path in sorted(done.bundles.items()):
+        yield f"Send {path} to learner {i}, which takes it with: gossamer party join FOLDER {path.name}"
+
+
+def show_revoked(
+    console: Console, study: Path, learner: int, serial: str | None, certificate: Path | None, authority: Path
+) -> None:
+    """Write the next list; a key with all its certificates, unless one certificate is named."""
+    places = learners_in(study)
+    if learner >= len(places):
+        raise GossamerError(f"--learner {learner}: expected 0 to {len(places) - 1}.")
+    if serial is not None and certificate is not None:
+        raise GossamerError("--serial and --certificate: give one of the two.")
+    if serial is not None:
+        try:
+            what = {"serial": f"{int(serial.replace(':', ''), 16):x}"}
+        except ValueError:
+            raise GossamerError(f"--serial {serial}: expected a number in hexadecimal.") from None
+    elif certificate is not None:
+        what = {"certificate": fingerprint_of_certificate(_read(certificate))}
+    else:
+        what = {"key": fingerprint_in(_read(places[learner] / "certificate.pem"))}
+    path = revoke(study, read_config(places[0]).run_name, learner, what, read_authority(authority))
+    say(
+        console,
+        f"Give {path} to every party, for its own folder; a learner that runs takes it within seconds.",
+    )
+    say(console, "Who has not got it goes on as before. Lists are numbered: an older one undoes nothing.")
+
+
+def show_rotated(console: Console, study: Path, to: Path, authority: Path, overlap: int, days: int) -> None:
+    plan = read_config(learners_in(study)[0])
+    first, m = plan.read(plan.config.party.authority), plan.config.run.learners
+    path = rotate(study, plan.run_name, m, first, read_authority(authority), to, overlap, days)
+    say(
+        console,
+        f"Give {path} to every party, for its own folder; certificates of both count for {overlap} days.",
+    )
+    say(console, f"Renew all certificates in that time: gossamer peers sign {study} REQUEST … --authority {to}")
+    say(console, f"Keep {to / 'key.pem'} apart, and destroy the key of {authority} when all have renewed.")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be read ({error.strerror}): give a certificate as PEM.") from None

@@ -1,0 +1,171 @@
+"""Letting parties into a run whose maker has none of their keys: `peers init --own-keys`, then `peers sign`.
+
+    study/learner-1/   party.toml and graph, and no key: the place of a party that has not come yet
+                       request.json once its request is in, certificate.pem once all are
+    study/learner-1.json   what goes back to that party: its bundle
+
+A run is open until every party's request is in; then all certificates are made at once, [secrets.keys] gets all keys,
+and the agreement is final. Until then a request may be replaced; from then on a party's key is its own, and `sign`
+renews certificates alone: for the same key, or one that it has handed on to (gossamer.peers.succession).
+
+What the maker of a run can still do: choose the agreement, which all see before they start; and refuse to sign. It
+cannot stand in for a party without other words at all others: their keys are in the words (gossamer.peers.compared),
+and in members.pem at everybody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gossamer.errors import GossamerError
+from gossamer.files import replace_file
+from gossamer.peers.bundle import ALLOWED, Bundle, write_bundle
+from gossamer.peers.certificates import Pair, certify, days_left, fingerprint_in, name_of
+from gossamer.peers.compared import words_of
+from gossamer.peers.config import Config, Neighbour, read_config, to_toml
+from gossamer.peers.folders import learners_in
+from gossamer.peers.own_folder import AUTHORITY, CERTIFICATE, MEMBERS, REQUEST
+from gossamer.peers.pair_keys import fingerprint_of
+from gossamer.peers.request import Request, host_of, listen_at, read_request
+
+
+class Enrolled(NamedTuple):
+    """What `sign` has done: who is there, who is not, the files that go back, and the words of a run that is final."""
+
+    here: dict[int, Request]
+    missing: list[int]
+    bundles: dict[int, Path]
+    words: str
+
+
+def read_authority(folder: Path) -> Pair:
+    """The authority's key and certificate, wherever it is kept."""
+    try:
+        return Pair((folder / "key.pem").read_bytes(), (folder / CERTIFICATE).read_bytes())
+    except OSError as error:
+        raise GossamerError(
+            f"{error.filename} cannot be read ({error.strerror}): say where the authority is, --authority FOLDER."
+        ) from None
+
+
+def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Path, days: int | None) -> Enrolled:
+    """Take requests in, in the order given; where all are there, sign them all, or renew."""
+    places = learners_in(study)
+    requests = [read_request(path) for path in files]
+    if learner is not None and (len(requests) != 1 or not 0 <= learner < len(places)):
+        raise GossamerError(f"--learner {learner}: give one request with it, and a number from 0 to {len(places) - 1}.")
+    if all((place / CERTIFICATE).exists() for place in places):
+        return _renewed(places, requests, learner, authority, days)
+    here = {i: read_request(place / REQUEST) for i, place in enumerate(places) if (place / REQUEST).exists()}
+    free = [i for i in range(len(places)) if i not in here] if learner is None else [learner]
+    if len(requests) > len(free):
+        raise GossamerError(f"{len(requests)} requests for {len(free)} learners that have none: leave some out.")
+    came = dict(zip(free, requests, strict=False))
+    here |= came
+    _refuse_twice(here)
+    for i, request in came.items():
+        if request.before:
+            raise GossamerError(f"learner {i}'s request follows an older key, and it has none here: use 'party new'.")
+        request.signed.save(places[i] / REQUEST)
+    missing = [i for i in range(len(places)) if i not in here]
+    if missing:
+        return Enrolled(here, missing, {}, "")
+    bundles = _final(study, places, here, read_authority(authority), 365 if days is None else days)
+    return Enrolled(here, [], bundles, words_of(read_config(places[0])))
+
+
+def _refuse_twice(here: Mapping[int, Request]) -> None:
+    """One party is one learner, and its keys are its own."""
+    for what in ("key", "secret"):
+        seen: dict[str, int] = {}
+        for i, request in here.items():
+            given = str(request.signed.document[what])
+            if given in seen:
+                raise GossamerError(
+                    f"the requests of learners {seen[given]} and {i} have the same {what}: let each party make its own "
+                    "with 'gossamer party new', or say --learner to replace one."
+                )
+            seen[given] = i
+
+
+def _final(
+    study: Path, places: Sequence[Path], here: Mapping[int, Request], signer: Pair, days: int
+) -> dict[int, Path]:
+    """The agreement with all keys, everybody's certificates, and what goes back to each."""
+    if days_left(signer.certificate) < days:
+        days = max(1, math.floor(days_left(signer.certificate)))  # a certificate cannot outlive who signed it
+    configs = [read_config(place).config for place in places]
+    addresses = {i: here[i].address or _address(configs, i) for i in here}
+    shared = configs[0].secrets is not None
+    keys = {str(i): fingerprint_of(request.secret) for i, request in here.items()}
+    certificates = {
+        i: certify(signer, i, request.key, _hosts(addresses[i]), days, request.secret if shared else None)
+        for i, request in here.items()
+    }
+    members = b"".join(certificates[i] for i in sorted(certificates))
+    for i, (place, config) in enumerate(zip(places, configs, strict=True)):
+        neighbours = {j: Neighbour(address=addresses[int(j)]) for j in config.neighbours}
+        secrets = None if config.secrets is None else msgspec.structs.replace(config.secrets, keys=keys)
+        party = msgspec.structs.replace(config.party, listen=_listen(config, here[i].address), members=MEMBERS)
+        config = msgspec.structs.replace(config, neighbours=neighbours, secrets=secrets, party=party)
+        replace_file(place / "party.toml", to_toml(config).encode())
+        replace_file(place / AUTHORITY, signer.certificate)
+        replace_file(place / MEMBERS, members)
+    for i, place in enumerate(places):  # last: they say that the run is final
+        replace_file(place / CERTIFICATE, certificates[i])
+    return {i: _bundle(study, place, i) for i, place in enumerate(places)}
+
+
+def _address(configs: Sequence[Config], i: int) -> str:
+    """Where learner i is as `init` was told; everybody hears somebody, so somebody has it."""
+    for config in configs:
+        if str(i) in config.neighbours and config.neighbours[str(i)].address is not None:
+            return str(config.neighbours[str(i)].address)
+    raise GossamerError(f"learner {i} has no address: make its request with 'gossamer party new --address HOST:PORT'.")
+
+
+def _listen(config: Config, address: str | None) -> str | None:
+    return config.party.listen if address is None else listen_at(address)
+
+
+def _hosts(address: str) -> list[str]:
+    return sorted({host_of(address), "localhost", "127.0.0.1"})
+
+
+def _bundle(study: Path, place: Path, i: int) -> Path:
+    texts = {name: (place / name).read_text(encoding="utf-8") for name in ALLOWED["joins"] if (place / name).exists()}
+    path = study / f"{name_of(i)}.json"
+    write_bundle(path, Bundle("joins", i, texts))
+    return path
+
+
+def _renewed(
+    places: Sequence[Path], requests: Sequence[Request], learner: int | None, authority: Path, days: int | None
+) -> Enrolled:
+    """New certificates for parties that have enrolled, each for its own key or one that this has handed on to."""
+    signer, study = read_authority(authority), places[0].parent
+    if not (places[0] / REQUEST).exists():
+        raise GossamerError(f"the keys of {study} were made by 'peers init': make a new run with --own-keys.")
+    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): i for i, place in enumerate(places)}
+    here, bundles = dict[int, Request](), dict[int, Path]()
+    for request in requests:
+        found = next((known[key] for key in request.keys if key in known), None)
+        if found is None or learner not in (None, found):
+            raise GossamerError(
+                f"the request of {request.name!r} is for a key that no learner of {study} has enrolled with: make it "
+                "with 'gossamer party renew', where the party's key is."
+            )
+        plan, place = read_config(places[found]), places[found]
+        hosts = _hosts(request.address or _address([read_config(one).config for one in places], found))
+        lasts = min(365 if days is None else days, max(1, math.floor(days_left(signer.certificate))))
+        shared = None if plan.secrets is None else read_request(place / REQUEST).secret
+        certificate = certify(signer, found, request.key, hosts, lasts, shared, request.before)
+        replace_file(place / CERTIFICATE, certificate)
+        bundles[found], here[found] = study / f"{name_of(found)}.json", request
+        write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))
+    return Enrolled(here, [], bundles, words_of(read_config(places[0])))

@@ -1,0 +1,172 @@
+"""A party's own folder, made on its own machine: its keys are made here and never leave.
+
+    party new     key.pem, secret.pem (mode 600 from the first byte), and request.json, which is handed over
+    party join    the rest, from the file that comes back: certificate, agreement, graph, everybody's certificates
+    party renew   another request: for the same key, or for a new one, which the old one hands on to
+
+What comes back is not trusted with anything that is the party's own: [party] is written here, so that the journal, the
+keys and /metrics are where this folder has them; of [neighbours] addresses alone are taken. [privacy] and [data] are
+taken as what others propose, and shown.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from gossamer.errors import GossamerError
+from gossamer.files import replace_file
+from gossamer.peers.bundle import Bundle
+from gossamer.peers.certificates import Identities, Pair, check_pair, key_pem, members_in, shared_key_in
+from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
+from gossamer.peers.pair_keys import check_own_secret, to_pem
+from gossamer.peers.request import Request, listen_at, make_request, read_request
+from gossamer.peers.succession import handed_on, key_fingerprint, steps_in
+
+KEY, SECRET, REQUEST = "key.pem", "secret.pem", "request.json"
+CERTIFICATE, AUTHORITY, MEMBERS = "certificate.pem", "authority.pem", "members.pem"
+NEW_KEY = "key-new.pem"  # until its certificate is there
+
+
+def new_folder(folder: Path, name: str, address: str | None) -> Request:
+    """Make a party's keys and its request."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise GossamerError(f"{folder} exists already: give a new folder.")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise GossamerError(f"{folder} cannot be made ({error.strerror}): give another place.") from None
+    key, secret = ec.generate_private_key(ec.SECP256R1()), X25519PrivateKey.generate()
+    request = make_request(key, secret.public_key(), name, address)
+    replace_file(folder / KEY, key_pem(key), private=True)
+    replace_file(folder / SECRET, to_pem(secret), private=True)
+    request.signed.save(folder / REQUEST)
+    return request
+
+
+def renew(folder: Path, new_key: bool) -> Request:
+    """A request for another certificate, for the same key or for one that it hands on to."""
+    before = read_request(folder / REQUEST)
+    key, address = _own_key(folder / KEY), before.address
+    if not new_key:
+        request = make_request(key, before.secret, before.name, address, _steps(folder))
+    else:
+        fresh = ec.generate_private_key(ec.SECP256R1())
+        replace_file(folder / NEW_KEY, key_pem(fresh), private=True)  # and that of a request that was not sent
+        steps = handed_on(_steps(folder), key, fresh.public_key())
+        request = make_request(fresh, before.secret, before.name, address, steps)
+    request.signed.save(folder / REQUEST)
+    return request
+
+
+def _steps(folder: Path) -> Any:
+    """The words of the keys before the present one, which are in its certificate."""
+    from cryptography import x509
+
+    path = folder / CERTIFICATE
+    return steps_in(x509.load_pem_x509_certificate(path.read_bytes())) if path.exists() else []
+
+
+def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise GossamerError(f"{path} cannot be read ({error}): make it with 'gossamer party new'.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise GossamerError(f"{path} is no elliptic curve's key: make one with 'gossamer party new'.")
+    return key
+
+
+def join(folder: Path, bundle: Bundle) -> Plan:
+    """Lay out a folder from what has come back, ready for a start; refuses what is not for this party's keys."""
+    if (folder / "party.toml").exists():
+        raise GossamerError(
+            f"{folder} has joined already: for a new certificate give the file that 'peers sign' made for a renewal, "
+            "and for another run a folder of its own ('gossamer party new')."
+        )
+    request = read_request(folder / REQUEST)
+    if key_fingerprint(_own_key(folder / KEY).public_key()) != request.keys[0]:
+        raise GossamerError(f"{folder / REQUEST} is not of {folder / KEY}: put back the two that belong together.")
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".joining-") as there:
+        place = Path(there)
+        for name, text in bundle.files.items():
+            replace_file(place / name, text.encode())
+        plan = _checked(read_config(place), folder, bundle, request.secret)
+        config = msgspec.structs.replace(plan.config, **_own_tables(plan, request))
+        for name in bundle.files:
+            if name != "party.toml":
+                os.replace(place / name, folder / name)
+    replace_file(folder / "party.toml", to_toml(config).encode())
+    return read_config(folder)
+
+
+def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey) -> Plan:
+    """Refuse a bundle that is another's, or in which this party is not who it is."""
+    certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
+    own = Pair((folder / KEY).read_bytes(), certificate)
+    check_pair(own)
+    members = members_in(bundle.files[MEMBERS].encode(), authority)
+    expected = set(range(plan.config.run.learners))
+    if set(members) != expected:
+        raise GossamerError(
+            f"the file has certificates of learners {sorted(members)}, expected 0 to {max(expected)}: let the one who "
+            "signed them sign all requests together."
+        )
+    shown = Identities(authority, members=members).whose(certificate)
+    if not shown == plan.learner == bundle.learner:
+        raise GossamerError(
+            f"the file is for learner {bundle.learner}, and its certificate for {shown}: ask for this party's own."
+        )
+    if plan.secrets is not None:
+        private = serialization.load_pem_private_key((folder / SECRET).read_bytes(), password=None)
+        assert isinstance(private, X25519PrivateKey)
+        check_own_secret(plan, private, folder / SECRET)
+        if shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
+            raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")
+    return plan
+
+
+def _own_tables(plan: Plan, request: Request) -> dict[str, Any]:
+    """[party], [data] and [neighbours], of which only numbers and addresses are others' to say."""
+    given = plan.config
+    listen = given.party.listen if request.address is None else listen_at(request.address)
+    party = PartyPlan(learner=plan.learner, listen=listen, members=MEMBERS, partners=MEMBERS)
+    data = DataPlan(path="records.csv", records=given.data.records, follow=given.data.follow)
+    neighbours = {j: Neighbour(address=one.address) for j, one in given.neighbours.items()}
+    return {"party": party, "data": data, "neighbours": neighbours}
+
+
+def take_certificate(folder: Path, bundle: Bundle) -> None:
+    """Put a renewed certificate into a folder that has joined; a learner that runs takes it within seconds."""
+    plan, certificate = read_config(folder), bundle.files[CERTIFICATE].encode()
+    party = plan.config.party
+    kept, fresh = folder / party.key, folder / NEW_KEY
+    key = fresh if fresh.exists() and _fits(fresh, certificate) else kept
+    check_pair(Pair(key.read_bytes(), certificate))
+    authority = plan.read(party.authority)
+    members = {} if party.members is None else members_in(plan.read(party.members), authority)
+    if Identities(authority, members=members).whose(certificate) != plan.learner:
+        raise GossamerError(f"the certificate is not learner {plan.learner}'s of this run: ask for this party's own.")
+    if plan.secrets is not None:
+        check = shared_key_in(certificate, "this party").public_bytes_raw()
+        if check != shared_key_in(plan.read(party.certificate), "this party").public_bytes_raw():
+            raise GossamerError("the certificate has another key for shared noise than the run has agreed on.")
+    if key is fresh:  # first the key: whoever reads in between sees two that do not fit, and looks again
+        os.replace(fresh, kept)
+    replace_file(folder / party.certificate, certificate)
+
+
+def _fits(key: Path, certificate: bytes) -> bool:
+    try:
+        check_pair(Pair(key.read_bytes(), certificate))
+    except GossamerError:
+        return False
+    return True

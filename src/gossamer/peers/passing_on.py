@@ -1,0 +1,200 @@
+"""How a document of membership comes to everybody in time, without a server and without a vote.
+
+A party takes a document from a file, or from a neighbour. Before anything else is done with it, it is in the journal.
+From then on
+
+    a party sends nothing more of its rounds to a listener that has not said that it has the document, too.
+
+It sends the document instead, until the listener says `known`, with the digest of what it has. Both frames go to
+neighbours that have the capability "membership".
+
+**Everybody has it before round T.** Let party i accept a document from its file in its round r, and let j hear i. What
+j had of i by then is of rounds up to r, so that j is in round r + 1 + lateness at most: it needs i's message of every
+round, and may go on without it for `lateness` rounds in a row. Every later message comes after j has the document. By
+induction everybody that is reached from i over d links, along which messages go, has it in round r + d (1 + lateness)
+at the latest. Over the links of R everybody is reached. So with d(i) the largest of these distances,
+
+    T > r + d(i) (1 + lateness)
+
+suffices, and a document from a file is refused otherwise, with a sentence that names the least T. Paths lead over
+nobody who is lost: then there may be somebody who is not reached, and the document is refused here; the sentence says
+at which party it has to be given.
+
+A party that gets another document of the same version, or one that it refuses, hears nothing more from whoever has it,
+and the run stands: it never splits in two.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gossamer.errors import GossamerError
+from gossamer.peers import wire
+from gossamer.peers.journal import Journal
+from gossamer.peers.membership import Change, History, digest_of, read_change
+from gossamer.peers.party import Party
+from gossamer.peers.release import OWN_RELEASE, Release
+from gossamer.peers.signed import Signed, parse_signed
+from gossamer.peers.wire import Frame, Known, Membership, RefusedError
+from gossamer.types import Matrix
+
+CAPABILITY = "membership"
+Verify = Callable[[Signed, Change, History], None]  # refuses what was not signed by those whose word counts
+
+
+class PassingOn:
+    """One party's documents, and which of them its neighbours are known to have.
+
+    verify     who must have signed, and whether the party's own settings can do with a change at all
+    releases   what neighbours have said that they run
+    """
+
+    def __init__(self, party: Party, verify: Verify, releases: Mapping[int, Release]) -> None:
+        self._party, self._verify, self._releases = party, verify, releases
+        self._frames = [_framed(k + 1, document) for k, document in enumerate(party.journal.changes())]
+        self._known: dict[int, int] = {}  # the newest version that each neighbour has said that it has
+        self.refused: str | None = None  # why the newest document that was offered is not accepted
+
+    @property
+    def version(self) -> int:
+        return self._party.history.version
+
+    def knows(self, listener: int) -> bool:
+        """Whether a listener is known to have all that was accepted here."""
+        return self._known.get(listener, 0) >= self.version
+
+    def wanting(self, listener: int) -> list[bytes]:
+        """What a listener has to be told before anything else."""
+        return self._frames[self._known.get(listener, 0) :]
+
+    def can_read(self, neighbour: int) -> bool:
+        return CAPABILITY in self._releases.get(neighbour, Release()).capabilities
+
+    def said(self) -> bytes:
+        """What this party has."""
+        return wire.pack(Frame(Known(self.version, self._party.history.digest)))
+
+    def heard(self, neighbour: int, known: Known) -> None:
+        """A neighbour has said what it has."""
+        changes = self._party.history.changes
+        if 0 < known.version <= len(changes) and changes[known.version - 1].digest != known.digest:
+            raise RefusedError(
+                CAPABILITY,
+                f"learner {neighbour} has another change {known.version} than this one: nothing more is sent to it; "
+                "find out which of the two was agreed on.",
+            )
+        self._known[neighbour] = known.version
+
+    def receive(self, sender: int, version: int, payload: bytes | memoryview) -> Change | None:
+        """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence."""
+        try:
+            signed = parse_signed(bytes(payload), f"change {version}")
+            if version <= self.version:
+                if digest_of(signed) != self._party.history.changes[version - 1].digest:
+                    raise GossamerError(f"it is another change {version} than the one that was accepted here.")
+                return None
+            return self._accept(signed)
+        except GossamerError as error:
+            self.refused = f"learner {sender} sent a change that is refused: {error}"
+            raise RefusedError(CAPABILITY, self.refused) from None
+
+    def take(self, signed: Signed) -> Change | None:
+        """Take a document from a file; None where it is here already."""
+        version, known = signed.document.get("version"), self._party.history.changes
+        if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == digest_of(signed):
+            return None
+        change = self._checked(signed)
+        self._check_time(change)
+        return self._accept(signed)
+
+    def _checked(self, signed: Signed) -> Change:
+        change = read_change(signed)
+        self._verify(signed, change, self._party.history)
+        self._party.history.check(change, self._party.algorithm, self._party.steps)
+        if change.at <= self._party.round:
+            raise GossamerError(
+                f"{change.named} is of round {change.at}, and learner {self._party.i} is in round "
+                f"{self._party.round}: choose a later one."
+            )
+        return change
+
+    def _accept(self, signed: Signed) -> Change:
+        change, document = self._checked(signed), signed.encoded()
+        self._party.journal.keep_change(change.version, document)
+        self._frames.append(_framed(change.version, document))
+        self._party.change(change)
+        self.refused = None
+        return change
+
+    def _check_time(self, change: Change) -> None:
+        """Refuse what cannot be proved to reach everybody in time."""
+        party, history = self._party, self._party.history
+        pending = next((one for one in history.changes if one.at > party.round), None)
+        if pending is not None:
+            raise GossamerError(
+                f"{change.named} is given while {pending.named} is to come in round {pending.at}: give it from that "
+                "round on."
+            )
+        for j in sorted({*party.hears, *party.tells} - change.lost):
+            if not self.can_read(j):
+                theirs = self._releases.get(j, Release())
+                why = f"runs {theirs.named}, and here is {OWN_RELEASE.named}" if theirs.version else "is not there"
+                raise GossamerError(
+                    f"{change.named} needs neighbours that can read it, and learner {j} {why}: wait for it, or let it "
+                    "install this release first."
+                )
+        reached = distances(history, party.i, change.lost, mixes=party.algorithm.mixes)
+        missing = sorted(set(history.members) - change.lost - set(reached))
+        if missing:
+            raise GossamerError(
+                f"{change.named} does not reach learner {missing[0]} from here without who is lost: "
+                f"{_who_reaches_all(history, change.lost, party.algorithm.mixes)}."
+            )
+        least = party.round + max(reached.values()) * (1 + party.lateness) + 1
+        if change.at < least:
+            raise GossamerError(
+                f"{change.named} is of round {change.at}, and from learner {party.i}, in round {party.round}, it may "
+                f"not be everywhere before round {least}: choose that or a later one."
+            )
+
+
+def distances(history: History, start: int, lost: frozenset[int], mixes: tuple[Matrix, ...]) -> dict[int, int]:
+    """Over how many links each learner is reached from one, along which messages go, past those who are lost."""
+    members, network = history.members, history.network_of(history.version)
+    told: dict[int, set[int]] = {i: set() for i in members}
+    for over in mixes:
+        plain: Any = over.removeprefix("I+")
+        for a, b, _ in network.edges(plain):
+            told[members[a]].add(members[b])
+    found, queue = {start: 0}, deque([start])
+    while queue:
+        i = queue.popleft()
+        for j in sorted(told[i] - lost - found.keys()):
+            found[j] = found[i] + 1
+            queue.append(j)
+    return found
+
+
+def _who_reaches_all(history: History, lost: frozenset[int], mixes: tuple[Matrix, ...]) -> str:
+    stays = set(history.members) - lost
+    able = [i for i in sorted(stays) if stays <= distances(history, i, lost, mixes).keys()]
+    return (
+        f"give it to learner {able[0]}, from which everybody is"
+        if able
+        else "no party reaches all others; begin a new run"
+    )
+
+
+def restored(journal: Journal) -> list[Change]:
+    """What was accepted before this start."""
+    return [read_change(parse_signed(document, "a change in the journal")) for document in journal.changes()]
+
+
+def _framed(version: int, document: bytes) -> bytes:
+    if len(document) > wire.PAYLOAD_LIMIT:
+        raise GossamerError(
+            f"change {version} has {len(document)} bytes, expected {wire.PAYLOAD_LIMIT} at most: use a sparser graph."
+        )
+    return wire.pack(Frame(Membership(version), document))

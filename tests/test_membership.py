@@ -1,0 +1,143 @@
+"""Who joins, leaves or is put out: the equations' numbers, mass that is kept, and nobody is taken unawares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+
+pytest.importorskip("msgspec", reason="needs the extra `peers`")
+from gossamer.peers.membership import read_change
+from membership_runs import M, Members, by_hand, change_of, compare
+from peers_hub import Faults
+
+STEPS = 30
+STEP = gs.decay(0.3, 0.6)
+METHODS = {
+    "algorithm_1": gs.ldp_gradient_tracking(STEP, strict=False),
+    "push_pull": gs.push_pull(gs.decay(0.1, 0.0)),
+}
+STEP_OF = {"algorithm_1": STEP, "push_pull": gs.decay(0.1, 0.0)}
+ONE_WAY = gs.Network.paper_one_way()
+
+
+@pytest.fixture
+def team_of(tmp_path):
+    made = []
+
+    def make(kind="algorithm_1", network=ONE_WAY, steps=STEPS, **given):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(Members(folder, METHODS[kind], network, steps, **given))
+        made[-1].greet()
+        return made[-1]
+
+    yield make
+    for team in made:
+        team.close()
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("faults", [None, Faults(lose=0.1, repeat=0.1, late=0.1, damage=0.05)])
+def test_who_leaves_is_gone_from_the_agreed_round_on(team_of, kind, faults):
+    team = team_of(kind, faults=faults)
+    document = change_of(team, 17, leaves=[3])
+    team.reach(4)
+    team.accept(0, document)
+    team.finish()
+    found, _ = by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document])
+    compare(team, found)
+    assert team.parties[3].round == 17
+    assert all(team.parties[i].round == STEPS for i in range(M) if i != 3)
+    assert all(team.parties[i].history.version == 1 for i in range(M))
+
+
+def test_a_crash_at_any_moment_around_a_change_leads_to_the_same_bytes(team_of):
+    """Everybody is ended, once each, when it accepts, and at every commit from two rounds before to two after."""
+    team, document = team_of("push_pull"), None
+    document = change_of(team, 17, leaves=[3])
+    team.reach(4)
+    for t in range(STEPS):
+        team.crashes |= {(i, "accepted", t) for i in range(M)}
+    team.crashes |= {(i, "committed", t) for i in range(M) for t in range(15, 20)}
+    team.accept(0, document)
+    team.finish()
+    left = {(moment, t) for _, moment, t in team.crashes if moment == "committed"}
+    assert left == {("committed", 18), ("committed", 19)}, "of learner 3 alone, which had left"
+    assert team.ended >= 5 * M - 2 + M
+    compare(team, by_hand("push_pull", ONE_WAY, STEPS, STEP_OF["push_pull"], [document])[0])
+    assert all(len(payloads) == 1 for payloads in team.sent.values())
+
+
+def sums(team, name, members, rounds):
+    return np.array([sum(getattr(team.states[i, t], name)[0] for i in members(t)) for t in rounds])
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_trackers_sum_is_what_it_must_be(team_of, lost):
+    """Push–Pull's w adds up to 0 before and after, whoever left or joined, and again once somebody was put out."""
+    team = team_of("push_pull")
+    at = 25 if lost else 17
+    document = change_of(team, at, **({"lost": [3]} if lost else {"leaves": [3, 7], "joins": [10]}))
+    team.reach(4)
+    team.dead |= {3} if lost else set()
+    team.accept(4 if lost else 0, document)
+    if not lost:
+        team.until(lambda: team.parties[9].round >= 10)
+        team.start(10, files=[document])
+        team.greet()
+    team.finish()
+    change = read_change(document)
+    before = range(at) if not lost else ()
+    after = sums(team, "w", lambda t: change.members, range(at, STEPS + 1))
+    np.testing.assert_allclose(after, 0, atol=1e-13)
+    np.testing.assert_allclose(sums(team, "w", lambda t: range(M), before), 0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_who_joins_listens_for_a_round_and_takes_part(team_of, kind):
+    team = team_of(kind)
+    document = change_of(team, 15, joins=[10, 11])
+    team.reach(4)
+    team.accept(5, document)
+    team.until(lambda: all(party.history.version for party in team.parties.values()))
+    for j in (10, 11):
+        team.start(j, files=[document])
+    team.greet()
+    team.finish()
+    found, added = by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document])
+    compare(team, found)
+    assert (10, 15) in team.states
+    assert not any(sender >= 10 and t <= 15 for sender, t, _ in team.sent), "it only listens in that round"
+    assert any(sender >= 10 and t == 16 for sender, t, _ in team.sent)
+    if kind == "algorithm_1":
+        everybody = sums(team, "s", lambda t: read_change(document).members, range(15, STEPS + 1))
+        np.testing.assert_allclose(np.diff(everybody, axis=0), [added[t] for t in range(15, STEPS)], atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("dies", [0, 6])
+def test_who_is_lost_is_put_out_and_the_others_go_on(team_of, kind, dies):
+    team = team_of(kind)
+    team.reach(dies)
+    team.dead.add(3)
+    for _ in range(3000):
+        team.sweep()
+    stuck = {i: party.round for i, party in team.parties.items() if i != 3}
+    document = change_of(team, 25, lost=[3])
+    team.accept(4, document)
+    team.finish()
+    assert max(stuck.values()) < 25
+    accepted = {i: rounds[0] for i, rounds in team.accepted.items()}
+    assert accepted.keys() == set(range(M)) - {3}
+    found, added = by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document], accepted)
+    for key in [key for key in team.states if key[0] == 3]:
+        del team.states[key]
+    compare(team, found)
+    if kind == "algorithm_1":
+        everybody = sums(team, "s", lambda t: read_change(document).members, range(25, STEPS + 1))
+        np.testing.assert_allclose(np.diff(everybody, axis=0), [added[t] for t in range(25, STEPS)], atol=1e-13)
+    late = team.journals[next(i for i in range(M) if i != 3 and ONE_WAY.R[i, 3] > 0)].late()
+    assert late, "the record says which rounds went without it"
+    assert {sender for _, sender in late} == {3}
