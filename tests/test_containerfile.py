@@ -144,7 +144,7 @@ def engine():
 
 
 def test_an_engine_builds_it_and_runs_two_learners(context, tmp_path, fleet_of):
-    """GOSSAMER_BASE_IMAGE names another base than the Containerfile does, such as one that knows an index of packages."""
+    """GOSSAMER_BASE_IMAGE names another base than the Containerfile does, such as one with an index of packages."""
     name, base = engine(), os.environ.get("GOSSAMER_BASE_IMAGE", IMAGE.base)
     if subprocess.run([name, "image", "inspect", base], capture_output=True, timeout=60, check=False).returncode:
         pytest.skip(f"THE CONTAINERFILE WAS NOT BUILT BY AN ENGINE: {base} is not on this machine; pull it first")
