@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from gossamer.errors import GossamerError
 from gossamer.peers.backoff import Backoff, Outcome
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.descriptors import connections_allowed
@@ -37,6 +36,7 @@ from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
 from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
+from gossamer.peers.passing import TryLater
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
 from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack, quoted
@@ -131,7 +131,7 @@ class Links(Transport):
         try:
             self.port = self._server.add_secure_port(self._listen, credentials)
         except RuntimeError:
-            raise GossamerError(
+            raise TryLater(
                 f"[party] listen = {self._listen!r} cannot be listened on: it is in use, or not of this machine; "
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
