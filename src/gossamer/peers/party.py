@@ -133,6 +133,7 @@ class Party:
         state = rounds.start(self.algorithm.init(place.rows, np.zeros((1, self.size))))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
+            self.round = first
             self._outbox: dict[int, dict[int, list[bytes]]] = {}  # by round and listener
             for t in range(first):  # as if it had been there, and had thrown away what it released
                 arrived = self.feed.arrivals(t)
@@ -184,27 +185,28 @@ class Party:
         unused = [k for k, told in self._outbox.items() if any(self._acked[j] < k for j in told)]
         used = min([*unused, t, max(self.last - 1, 0)])  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.last), self.heard, read)
+        addressed = self._addressed(t, payloads) if payloads else {}  # now, while they are in the cache
         self.journal.commit(now, {**payloads, **same}, used, late)
         self.round, self.state, self._gradient = t, state, gradient
         own = t < self.last and any(self._places.at(t).own.values())
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
-        if payloads and (addressed := self._addressed(t, payloads)):
+        if addressed:
             self._outbox[t] = addressed
 
     def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview], dict[str, Same]]:
         """Of round t the gradient, what leaves this learner as it travels, and what of that is a field of the state."""
-        nothing = np.zeros((1, self.size))
         if t >= self.last:
             pushed = {} if self.algorithm.over_time is None else self.algorithm.over_time.pushed
             own = {handed(channel): getattr(state, name) for channel, name in pushed.items()}
-            return nothing, {name: encode(own[name], self.dtype) for name in self._places.hands_over(t)}, {}
+            payloads = {name: encode(own[name], self.dtype) for name in self._places.hands_over(t)}
+            return np.zeros((1, self.size)), payloads, {}
         place, rounds = self._at(t)
         arrived = self.feed.arrivals(t)
         if place.listens:  # it takes no gradient, and sends nothing; the round is charged all the same
             self._boundary.arrived(t, arrived)
             self._memory.observe(arrived)
             self._boundary.charge(t)
-            return nothing, {}, {}
+            return np.zeros((1, self.size)), {}, {}
         gradient, sent = rounds.send(state, arrived, t)
         fields = {id(value): name for name, value in state._asdict().items()}
         same = {
