@@ -80,7 +80,7 @@ class Members:
         self.boxes[i] = self.hub.of(i)
         self.nodes[i] = node = Node(
             self.parties[i], self.boxes[i], "run", journal.epoch, lambda moment: self.hook(i, moment),
-            verify=lambda signed, history: None,
+            verify=lambda signed, change, history: None,
         )  # fmt: skip
         for j in range(MOST):
             if j != i and self.capable(j):

@@ -339,7 +339,7 @@ def test_numbers_that_would_overflow_are_refused_and_states_stay_far_from_it(tmp
                     taken(party, j, t, one.channel, wire.encode(np.full(N, 9e119), "f8"))
     for one in party.expected(0):
         if one.channel == "z":
-            z = party._places.at(0).public.value(0, "z")[one.sender]
+            z = party.places.at(0).public.value(0, "z")[one.sender]
             taken(party, one.sender, 0, "z", wire.encode(z, "f8"))
     party.advance()
     assert all(np.abs(part).max() <= 1e100 for part in party.state)

@@ -269,7 +269,7 @@ def told_apart(folder, case, received, seed, bounded):
         sent = []
         for t in range(T - 1):
             for channel, got in received[t].items():
-                public = party._places.at(0).public.value(t, channel)
+                public = party.places.at(0).public.value(t, channel)
                 payload = public[1] if public is not None else np.clip(got[0] / 0.5, -1e119, 1e119)
                 if (1, channel) in party.expected(t):
                     party.receive(1, t, channel, payload.astype("<f8").tobytes())

@@ -25,9 +25,11 @@ def boundary_of(
         scale = None if privacy.simulated is None else decay(*privacy.simulated)
         algorithm.notes(scale)
         noise = None if scale is None else simulated(scale, privacy.seed)
-        return Unproved(noise, np.array([plan.learner]), run.learners)
+        return Unproved(noise, np.array([plan.learner]), max(run.learners, plan.learner + 1))
     algorithm.notes(mechanism.message_scale if mechanism.where == "messages" else None)
-    setting = setting_of_learners([plan.learner], plan, algorithm, model)
+    # Who joins later has noise at the source, and for that it makes no difference where in the graph it is.
+    place = plan.learner if plan.learner < run.learners else 0
+    setting = setting_of_learners([place], plan, algorithm, model)
     if plan.config.secrets is not None:
         setting = setting._replace(floor=plan.config.secrets.floor)
     return mechanism.bind(setting, pairs)

@@ -92,6 +92,11 @@ class Identities:
         self._revoked = revoked or Revoked()
 
     @property
+    def authorities(self) -> list[bytes]:
+        """The certificates of all authorities that count today, the newest last."""
+        return [parent.public_bytes(serialization.Encoding.PEM) for parent in self._parents]
+
+    @property
     def trusted(self) -> bytes:
         """What the other end of a link must be signed by, or be."""
         return b"\n".join([self._authority, *self._pinned.values()])

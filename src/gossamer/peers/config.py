@@ -25,6 +25,7 @@ from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.peers.agreement import shared_settings
 from gossamer.peers.dials import Dial
+from gossamer.peers.membership import joiners_in
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
@@ -173,11 +174,15 @@ class Plan:
         self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
         self.network: Network = network or read_network(str(folder / run.graph), run.learners)
+        everybody = {*range(run.learners), *joiners_in(folder)}
         for j in config.neighbours:
-            if not j.isascii() or not j.isdecimal() or int(j) >= run.learners:
+            if not j.isascii() or not j.isdecimal() or int(j) not in everybody:
                 raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
-        if self.learner >= run.learners:
-            raise GossamerError(f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}.")
+        if self.learner not in everybody:
+            raise GossamerError(
+                f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}, or a document in "
+                f"{folder / 'changes'} with which it joins."
+            )
         law_named(config.privacy.law)
         if config.party.late > run.lateness:
             raise GossamerError(

@@ -6,7 +6,8 @@ address that has most of them. A neighbour, whose handshake takes a moment, gets
 where it has an address of its own.
 
 The sockets are gRPC's, which has no way to end one: a copy of the descriptor is shut down, after it was asked whose it
-is, and gRPC then finds its connection closed. Where descriptors cannot be listed nothing is done.
+is, and gRPC then finds its connection closed. So are links whose certificate is no longer accepted. Where descriptors
+cannot be listed nothing is done.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Door:
                 looked = arrived
 
     def make_room(self) -> None:
-        """End strangers until they have no more than a quarter of the places."""
+        """Where strangers have more than half of the places, end some until they have a quarter."""
         known, strangers = set(self._known()), defaultdict[str, list[socket.socket]](list)
         for peer, one in _connections(self._port):
             if peer in known:
@@ -60,15 +61,27 @@ class Door:
             else:
                 strangers[peer.host].append(one)
         many = sum(map(len, strangers.values()))
-        while many > self._most // 4:
+        least = self._most // 4 if many > self._most // 2 else many
+        while many > least:
             most = max(strangers.values(), key=len)
             one = most.pop(random.randrange(len(most)))
-            with contextlib.suppress(OSError):  # it has gone by itself
-                one.shutdown(socket.SHUT_RDWR)
+            _shut(one)
             one.close()
             self.ended, many = self.ended + 1, many - 1
         for one in [one for several in strangers.values() for one in several]:
             one.close()
+
+    def end(self, whose: Peer) -> None:
+        """End one connection, whatever goes on on it."""
+        for peer, one in _connections(self._port):
+            if peer == whose:
+                _shut(one)
+            one.close()
+
+
+def _shut(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has gone by itself
+        one.shutdown(socket.SHUT_RDWR)
 
 
 def peer_of(said: str) -> Peer:

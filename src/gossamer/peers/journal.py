@@ -162,6 +162,9 @@ class Journal:
         self.unused = self._db.execute("select 1 from about where name = 'unused'").fetchone() is not None
         if not drawn or (self.unused and any(self._setting(name) != wanted for name, wanted in settings.items())):
             self._db.execute("delete from rounds")  # nothing of it was ever sent: it can be anybody's
+            known = dict(self._db.execute("select name, value from about where name in ('run', 'learner')"))
+            if any(settings[name] != value for name, value in known.items()):
+                self._db.execute("delete from changes")
             self._db.executemany("insert or replace into about values (?, ?)", settings.items())
         for name, wanted in settings.items():
             stored = self._setting(name)

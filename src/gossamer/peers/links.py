@@ -81,7 +81,7 @@ class Caller(NamedTuple):
 
     shown: Mapping[str, Sequence[bytes]]
     peer: str
-    task: asyncio.Task[Any] | None
+    task: asyncio.Task[Any]
 
 
 class Links(Transport):
@@ -101,6 +101,7 @@ class Links(Transport):
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
         self._watching: list[asyncio.Task[None]] = []
         self._server: Any = None
+        self._door: Door
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
@@ -130,8 +131,10 @@ class Links(Transport):
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        door = Door(self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()])
-        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(door.watch())]
+        self._door = Door(
+            self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()]
+        )
+        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(self._door.watch())]
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -156,11 +159,27 @@ class Links(Transport):
         for way, caller in list(self._callers.items()):
             if identities.of(caller.shown) != way.neighbour:
                 self._rarely.say("link closed", self._edge(way), "its certificate is no longer accepted")
-                _cancel(caller.task)
+                self._end(caller)
         for way, task in list(self._dialling.items()):
             if not self._faces.accepted(before, identities, way.neighbour):
                 task.cancel()
                 self._dial(way)
+
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        self._addresses, self._hears, self._sources = dict(addresses), set(hears), dict(sources)
+        wanted = {Way(j, True) for j, address in addresses.items() if address is not None}
+        wanted |= {Way(j, False) for j in sources}
+        for way in self._dialling.keys() - wanted:
+            self._dialling.pop(way).cancel()
+        for way in sorted(wanted - self._dialling.keys()):
+            self._dial(way)
+        for way, caller in list(self._callers.items()):
+            if way.neighbour not in (self._addresses if way.sends else self._hears):
+                self._end(caller)
+
+    def _end(self, caller: Caller) -> None:
+        caller.task.cancel()  # nothing of it is taken any more; gRPC tells the other side nothing of that
+        self._door.end(peer_of(caller.peer))
 
     def _certificates(self) -> Any:
         """What this learner shows to whoever dials it, and whose word it takes."""
@@ -287,7 +306,9 @@ class Links(Transport):
         if way in self._queues:
             self._queues[way].end()  # one stream for each edge
         queue = self._begin(way)
-        self._callers[way] = mine = Caller(shown, context.peer(), asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        self._callers[way] = mine = Caller(shown, context.peer(), task)
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())
@@ -372,11 +393,6 @@ class Links(Transport):
 async def _pump(queue: Outbound, write: Callable[[bytes], Any]) -> None:
     while (data := await queue.next()) is not None:
         await write(data)
-
-
-def _cancel(task: asyncio.Task[Any] | None) -> None:
-    if task is not None:
-        task.cancel()
 
 
 def _named(caller: int | None) -> str:

@@ -20,7 +20,10 @@ time in gossamer.peers.passing_on.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.algorithms.base import Algorithm
@@ -30,6 +33,7 @@ from gossamer.peers.signed import Signed
 from gossamer.types import Matrix
 
 KIND = "membership"
+FOLDER = "changes"  # of a party's folder, where documents lie
 KEYS = ("kind", "run", "version", "at", "joins", "leaves", "lost", "members", "R", "C", "addresses", "before")
 MOST = 1 << 20  # a learner's number, and a round's, in a document are below it
 Links = Sequence[tuple[int, int, float]]
@@ -128,6 +132,16 @@ def _network(version: int, members: Sequence[int], given: Mapping[str, Any]) -> 
         plain = list(members) == list(range(len(members)))
         counted = "" if plain else f" of learners {', '.join(map(str, members))}, counted here from 0"
         raise GossamerError(f"the graph of change {version}{counted}: ", *error.parts) from None
+
+
+def joiners_in(folder: Path) -> set[int]:
+    """Who joins by the documents in a party's folder, whoever has signed them: their numbers may be spoken of."""
+    found = set[int]()
+    for path in (folder / FOLDER).glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            joins = json.loads(path.read_text(encoding="utf-8"))["document"]["joins"]
+            found |= {one for one in joins if type(one) is int and 0 <= one < MOST}
+    return found
 
 
 def _number(name: str, value: Any, least: int) -> int:

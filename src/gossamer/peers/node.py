@@ -43,7 +43,7 @@ RELEASES = ("version", "header")  # the reasons of refusals that another release
 OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
 
 
-def _takes_none(signed: Signed, history: History) -> None:
+def _takes_none(signed: Signed, change: Change, history: History) -> None:
     raise GossamerError("changes of who takes part are not accepted here: nobody has said whose word counts.")
 
 
@@ -58,7 +58,7 @@ class Node:
 
     `shared` is what `run` is the fingerprint of, for neighbours that have something else. `disbelieved` are those whose
     word is not taken that this learner's journal is old. `verify` refuses documents of membership that do not count
-    here, and `changed` is told of those that were accepted.
+    here.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class Node:
         shared: Shared | None = None,
         disbelieved: Collection[int] = (),
         verify: Verify | None = None,
-        changed: Callable[[Change], None] | None = None,
     ) -> None:
         self.party, self._transport, self._run, self._epoch = party, transport, run, epoch
         self._hook: Hook = hook or (lambda moment: None)
@@ -89,7 +88,6 @@ class Node:
         self._strangers: dict[int, float] = {}  # when a learner that is not heard here has last dialled
         self.releases: dict[int, Release] = {}  # what neighbours have last said that they run
         self.membership = PassingOn(party, verify or _takes_none, self.releases)
-        self._changed: Callable[[Change], None] = changed or (lambda change: None)
         self.apart: dict[int, str] = {}  # why links do not open that two ends see otherwise
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
@@ -103,7 +101,7 @@ class Node:
     @property
     def over(self) -> bool:
         """Nobody needs this learner any more."""
-        return self.done and self._left >= self.party.heard_in(self.party.last - 1)
+        return self.done and self._left >= self.party.places.heard_in(self.party.last - 1)
 
     @property
     def waiting(self) -> float:
@@ -187,7 +185,7 @@ class Node:
             self.resend(since=party.round)
             turns = [change for t in (used, party.round) if (change := party.history.taken_in(t)) is not None]
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished or turns:
-                for j in self._not_held(party.heard_in(used)):
+                for j in self._not_held(party.places.heard_in(used)):
                     self._reply(j, pack_once(Ack(used)))
             for change in turns:
                 if change.at == party.round:
@@ -315,7 +313,6 @@ class Node:
         about = {"change": change.version, "round": change.at, "from": whence, "members": list(change.members)}
         log.info("change accepted", extra=about)
         self._hook("accepted")
-        self._changed(change)
         for j in self.party.tells:
             self.send_all(j)
         self.go_on()
@@ -346,7 +343,7 @@ class Node:
     def met_apart(self, j: int, why: str) -> None:
         """Whether this learner and a neighbour agree on who opens their links; empty where they do."""
         if why and self.apart.get(j) != why:
-            log.warning("links differ", extra={"with": j, "why": why})
+            warn_rarely(self.refused, (j, "dial"), "links differ", {"with": j, "why": why})
         self.apart[j] = why
 
     def _of_release(self, j: int) -> str:
@@ -404,7 +401,8 @@ class Node:
         if sender not in party.hears:
             raise RefusedError("stranger", f"learner {sender} is not heard here.")
         if part.round < party.round:
-            self._reply(sender, pack_once(Ack(party.used_of(sender))))  # it was used; the ack was lost, or is to come
+            used = party.places.used_of(sender, party.round)  # the ack was lost, or is to come
+            self._reply(sender, pack_once(Ack(used)))
             return
         key, length = (sender, part.round, part.channel), party.length(sender, part.round, part.channel)
         if part.parts == wire.count_parts(length, party.dtype) == 1 and part.part == 0:

@@ -43,6 +43,10 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
         "late": status.journal.late(), "course": plain(boundary.course()),
         "columns": plan.schema.column_names, "schema": plan.schema.described(), "model": str(plan.model()),
     }  # fmt: skip
+    for change in party.history.changes:
+        about |= {"joined": change.at} if plan.learner in change.joins else {}
+        about |= {"left": change.at} if plan.learner in change.leaves and party.round >= change.at else {}
+        about |= {"put out": change.at} if plan.learner in change.lost else {}
     shares = status.shares(ended=True)
     if shares is not None:
         about |= {"shares": shares, "uncancelled": tell_uncancelled([shares], plan)}
@@ -93,7 +97,7 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
             f"{listed.replace(' ', '')}."
         )
     theta = np.concatenate([outcome.theta for outcome in outcomes])
-    stayed = [about for about in abouts if "left" not in about] or abouts
+    stayed = [about for about in abouts if not {"left", "put out"} & about.keys()] or abouts
     t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
     learners = np.recarray(len(theta), dtype=LEARNER)
     learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
@@ -136,9 +140,10 @@ def _notes(abouts: Sequence[About]) -> list[str]:
     for about in abouts:
         since = [f"joined in round {about['joined']}"] if "joined" in about else []
         since += [f"left in round {about['left']}"] if "left" in about else []
+        since += [f"was put out in round {about['put out']}"] if "put out" in about else []
         if since:
             notes.append(f"Learner {about['learner']} {' and '.join(since)}.")
-    rounds = [about["round"] for about in abouts if "left" not in about]
+    rounds = [about["round"] for about in abouts if not {"left", "put out"} & about.keys()]
     if len(set(rounds)) > 1:
         notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
     return notes

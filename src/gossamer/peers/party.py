@@ -106,11 +106,11 @@ class Party:
         self.algorithm, self.feed, self._memory = algorithm, feed, memory
         self._boundary, self.journal = boundary, journal
         self.history = History(network, changes)
-        self._places = Places(i, algorithm, self.history)
-        first = self._places.at(self.history.first_round(i))
+        self.places = Places(i, algorithm, self.history)
+        first = self.places.at(self.history.first_round(i))
         self._played = first, Rounds(algorithm, first.rows, memory, boundary, ridge, finite=True)
         self._of_graph = fields_of_graph(algorithm, first.rows)
-        self.hears, self.tells = self._all_neighbours()
+        self.hears, self.tells = self.places.neighbours()
         self.window, self._late, self.lateness = window_of(size, dtype), late, lateness
         self._got: dict[int, dict[Expected, Payload]] = {}  # by round
         self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
@@ -173,6 +173,11 @@ class Party:
         return self.round >= self.last
 
     @property
+    def put_out(self) -> bool:
+        """Whether the others have agreed to go on without it."""
+        return any(self.i in change.lost for change in self.history.changes)
+
+    @property
     def delivered(self) -> bool:
         """Whether every listener has used all that it was sent."""
         return not self._outbox
@@ -188,7 +193,7 @@ class Party:
         addressed = self._addressed(t, payloads) if payloads else {}  # now, while they are in the cache
         self.journal.commit(now, {**payloads, **same}, used, late)
         self.round, self.state, self._gradient = t, state, gradient
-        own = t < self.last and any(self._places.at(t).own.values())
+        own = t < self.last and any(self.places.at(t).own.values())
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
         if addressed:
             self._outbox[t] = addressed
@@ -198,7 +203,7 @@ class Party:
         if t >= self.last:
             pushed = {} if self.algorithm.over_time is None else self.algorithm.over_time.pushed
             own = {handed(channel): getattr(state, name) for channel, name in pushed.items()}
-            payloads = {name: encode(own[name], self.dtype) for name in self._places.hands_over(t)}
+            payloads = {name: encode(own[name], self.dtype) for name in self.places.hands_over(t)}
             return np.zeros((1, self.size)), payloads, {}
         place, rounds = self._at(t)
         arrived = self.feed.arrivals(t)
@@ -216,7 +221,7 @@ class Party:
 
     def _at(self, t: int) -> tuple[Place, Rounds[Any]]:
         """Its place in the network of round t, and the round that is played there."""
-        place, (known, rounds) = self._places.at(t), self._played
+        place, (known, rounds) = self.places.at(t), self._played
         if place is not known:
             self._played = place, rounds.where(place.rows, np.array([not place.listens]))
         return self._played
@@ -224,8 +229,8 @@ class Party:
     def _listeners(self, t: int) -> Mapping[str, Sequence[int]]:
         """By channel: who hears what is sent in round t."""
         if t >= self.last:
-            return self._places.hands_over(t)
-        place, channels = self._places.at(t), self._channels(t)
+            return self.places.hands_over(t)
+        place, channels = self.places.at(t), self._channels(t)
         return {
             channel: [j for j in place.tells[over] if not (pushed and j in place.joining)]
             for channel, (over, pushed) in channels.items()
@@ -248,12 +253,12 @@ class Party:
             oldest = min([self.round, *self._outbox])
             self._over = {k: over for k, over in self._over.items() if k >= oldest}
             self._expected = {k: vectors for k, vectors in self._expected.items() if k >= oldest}
-            self._over[t] = self._places.channels(t) if t < self.last else {}
+            self._over[t] = self.places.channels(t) if t < self.last else {}
         return self._over[t]
 
     def _heard(self, t: int, channel: str) -> Mapping[int, float]:
         """Whom it hears on a channel in round t, with which weights; who listens takes nothing that is pushed."""
-        (over, pushed), place = self._channels(t)[channel], self._places.at(t)
+        (over, pushed), place = self._channels(t)[channel], self.places.at(t)
         return {} if pushed and place.listens else place.hears[over]
 
     def expected(self, t: int) -> frozenset[Expected]:
@@ -266,9 +271,7 @@ class Party:
 
     def _inherits(self, t: int) -> dict[Expected, tuple[str, float]]:
         """What has to be handed over before round t: the fields of the state that it is added to, and its shares."""
-        if self.history.taken_in(t) is None or t >= self.last:
-            return {}
-        return {Expected(*one): field for one, field in self._places.inherits(t).items()}
+        return {Expected(*one): field for one, field in self.places.inherits(t).items()} if t < self.last else {}
 
     @property
     def room(self) -> int:
@@ -300,7 +303,7 @@ class Party:
         ahead = self.window + self.lateness
         if (sender, channel) in self._inherits(t) and t in (self.round, self.round + 1):
             return self.size
-        if not self.round <= t <= max(self.round, self._since(sender)) + ahead:
+        if not self.round <= t <= max(self.round, self.places.since(sender, self.round)) + ahead:
             raise RefusedError(
                 "window",
                 f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "
@@ -313,18 +316,9 @@ class Party:
             )
         return self._width(t, channel) or self.size
 
-    def _since(self, sender: int) -> int:
-        """The round before the first that it is heard in, where that is to come: its messages may come before."""
-        for change in self.history.changes:
-            if change.at > self.round and self.i in change.members:
-                heard = self._places.at(change.at + 1).neighbours[0]
-                if sender in heard and sender not in self._places.at(self.round).neighbours[0]:
-                    return change.at
-        return 0
-
     def _width(self, t: int, channel: str) -> int | None:
         """How long a public channel's vectors are; None where it is not public."""
-        return None if t >= self.last else self._places.at(t).public.width(t, channel)
+        return None if t >= self.last else self.places.at(t).public.width(t, channel)
 
     def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
         """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
@@ -338,7 +332,7 @@ class Party:
         if inherited:
             have = self._handed
         else:
-            place = self._places.at(t)
+            place = self.places.at(t)
             place.public.check(place.numbers.index(sender), t, channel, numbers, sender)
             have = self._got.setdefault(t, {})
         if vector in have and have[vector] != payload:
@@ -381,7 +375,7 @@ class Party:
         they have said hello. The last step draws nothing."""
         if not self._resumed or self.round + 1 >= self.last:
             return []
-        return sorted(self._places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
+        return sorted(self.places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
 
     @property
     def starved(self) -> bool:
@@ -449,8 +443,8 @@ class Party:
         """The state with which round t begins, where the network changes there: see gossamer.peers.versions."""
         if self.history.taken_in(t) is None or t >= self.last:
             return state
-        fresh = self.algorithm.init(self._places.at(t).rows, np.zeros((1, self.size)))
-        anew = [*self._of_graph, *self._places.begins_anew(t)]
+        fresh = self.algorithm.init(self.places.at(t).rows, np.zeros((1, self.size)))
+        anew = [*self._of_graph, *self.places.begins_anew(t)]
         state = state._replace(**{name: getattr(fresh, name) for name in anew})
         for one, (name, share) in sorted(self._inherits(t).items()):
             given = np.frombuffer(self._handed[one], DTYPES[self.dtype])
@@ -459,7 +453,7 @@ class Party:
 
     def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
-        place = self._places.at(t)
+        place = self.places.at(t)
         terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._heard(t, channel).items()]
         if place.own[over]:
             terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), place.own[over]))
@@ -474,7 +468,7 @@ class Party:
 
     def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
         """A neighbour's vector of this round, or its last where it is late; the graph's own where it is public."""
-        place = self._places.at(t)
+        place = self.places.at(t)
         public = place.public.value(t, one.channel)
         if public is not None:
             vector: Array = public[place.numbers.index(one.sender)]
@@ -519,7 +513,7 @@ class Party:
                 f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
-        if neighbour in self._acked and round_ > self._farthest(neighbour):
+        if neighbour in self._acked and round_ > self.places.farthest(neighbour, self.round) + self.lateness:
             raise OlderHereError(
                 "ahead",
                 f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
@@ -531,24 +525,17 @@ class Party:
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
 
-    def _farthest(self, listener: int) -> float:
-        """The newest round that a listener can be in: it needs this learner's messages, from some round on."""
-        later = [t for change in self.history.changes for t in (change.at, change.at + 1) if t > self.round]
-        for t in [self.round, *later]:
-            if t < self.last and listener in self._places.at(t).neighbours[1]:
-                return max(self.round + 1, t) + self.lateness
-        return self.round + 1 + self.lateness if not later and not self.history.changes else np.inf
-
-    def heard_in(self, t: int) -> set[int]:
-        """Whom it hears in a round, or is handed something by before it."""
-        if t >= self.last or not self._places.is_member(t):
-            return set()
-        return self._places.at(t).neighbours[0] | {one.sender for one in self._inherits(t)}
-
-    def used_of(self, sender: int) -> int:
-        """The newest round of a sender that was used, where that is to be said again."""
-        ends = [t for change in self.history.changes for t in (change.at, change.at - 1) if t < self.round]
-        return next((t for t in sorted({self.round - 1, *ends}, reverse=True) if sender in self.heard_in(t)), -1)
+    def links(self) -> tuple[list[int], list[int]]:
+        """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not
+        used all that they were sent, and those who may not know that all of theirs was used."""
+        changes, told = self.history.changes, {j for addressed in self._outbox.values() for j in addressed}
+        later = [t for change in changes for t in (change.at, change.at + 1) if t > self.round]
+        lately = [change.at - 1 for change in changes if 0 <= self.round - change.at <= 2 * self.window]
+        now = [min(self.round, max(self.last - 1, 0)), self.round + 1, *later]
+        told = told.union(*map(self.places.told_in, now))
+        heard = set[int]().union(*map(self.places.heard_in, [*now, *lately]))
+        lost = frozenset[int]().union(*(change.lost for change in changes))
+        return sorted(told - lost), sorted(heard - lost)
 
     # -- joins and leaves -----------------------------------------------------------------------------------------
 
@@ -560,7 +547,7 @@ class Party:
                 "later one."
             )
         self.history.changes.append(change)
-        self.hears, self.tells = self._all_neighbours()
+        self.hears, self.tells = self.places.neighbours()
         self._acked |= {j: -1 for j in self.tells if j not in self._acked}
         self._over, self._expected = {}, {}
         for lost in change.lost & self._acked.keys():
@@ -572,15 +559,3 @@ class Party:
             for one in [one for one in have if one.sender in change.lost]:
                 del have[one]
         self._forget_used()
-
-    def _all_neighbours(self) -> tuple[list[int], list[int]]:
-        """Everybody that it hears, and everybody that hears it, in some round of what is known; but who is lost."""
-        history, hears, tells = self.history, set[int](), set[int]()
-        lost = frozenset[int]().union(*(change.lost for change in history.changes))
-        for t in [0, *(t for change in history.changes for t in (change.at, change.at + 1))]:
-            if self._places.is_member(t):
-                heard, told = self._places.at(t).neighbours
-                hears, tells = hears | heard, tells | told
-            tells |= {j for heirs in self._places.hands_over(t).values() for j in heirs}
-            hears |= {j for j, _ in (self._places.inherits(t) if self._places.is_member(t) else ())}
-        return sorted(hears - lost), sorted(tells - lost)

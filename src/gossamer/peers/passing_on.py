@@ -41,7 +41,7 @@ from gossamer.peers.wire import Frame, Known, Membership, RefusedError
 from gossamer.types import Matrix
 
 CAPABILITY = "membership"
-Verify = Callable[[Signed, History], None]  # refuses what was not signed by those whose word counts
+Verify = Callable[[Signed, Change, History], None]  # refuses what was not signed by those whose word counts
 
 
 class PassingOn:
@@ -110,8 +110,8 @@ class PassingOn:
         return self._accept(signed)
 
     def _checked(self, signed: Signed) -> Change:
-        self._verify(signed, self._party.history)
         change = read_change(signed)
+        self._verify(signed, change, self._party.history)
         self._party.history.check(change, self._party.algorithm, self._party.steps)
         if change.at <= self._party.round:
             raise GossamerError(

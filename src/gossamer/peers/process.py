@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,15 @@ import numpy as np
 from gossamer.errors import GossamerError
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
+from gossamer.peers.changes import Inbox, accepted, neighbours_of, verifier
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
-from gossamer.peers.dials import places_of
+from gossamer.peers.dials import Places, places_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging
+from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
 from gossamer.peers.node import Hook, Node
@@ -45,6 +47,9 @@ from gossamer.setting import window_of
 from gossamer.standardising import looks_of
 
 TICK, LINGER = 0.2, 30.0  # seconds
+
+
+Linked = tuple[list[int], list[int]]  # whom a learner reaches, and who reaches it
 
 
 def connect_links(wiring: Wiring) -> Transport:
@@ -79,12 +84,16 @@ class LearnerProcess:
         try:  # only now: a second process must not touch the secret and the records of the first
             if pairs is not None and not self.journal.delivered:  # after that nothing is drawn
                 pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
+            self._verify = verifier(plan, lambda: self._credentials.now.identities)
+            self.changes = accepted(self.journal, plan, self._verify, self.algorithm)
             self.feed = self._records()
             self._check_rounds()
         except GossamerError:
             self.journal.close()
             raise
-        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, self._credentials)
+        self._inbox = Inbox(plan.folder)
+        watch = self._credentials
+        self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, watch, self._inbox)
 
     def _records(self) -> Records:
         data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
@@ -149,7 +158,9 @@ class LearnerProcess:
             write_outcome(self.plan, party, self.boundary, self._status)
         if node.done:
             self.journal.mark_delivered()  # also where all was used before the last round was taken
-        self._status.write("done" if node.done else "stopped")
+        if party.put_out:
+            log.warning("put out", extra={"learner": party.i, "round": party.round})
+        self._status.write("done" if node.done or party.put_out else "stopped")
         about = {"learner": party.i, "round": party.round, "state": self._status.state}
         log.info("ended", extra=about | self._privacy())
         return 0
@@ -164,7 +175,8 @@ class LearnerProcess:
 
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
-        while not self.feed.here(0) and not stop.is_set():
+        first = History(self.plan.network, self.changes).first_round(self.plan.learner)
+        while not self.feed.here(first) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
             self._status.write("waiting for records")
@@ -191,14 +203,15 @@ class LearnerProcess:
             dtype=run.numbers,
             late=self.plan.config.party.late,
             lateness=run.lateness,
+            changes=self.changes,
         )
 
     def _join(self, party: Party) -> tuple[Node, Transport]:
         """The party on its transport."""
-        plan, listen = self.plan, self.plan.config.party.listen
-        places = places_of(party.i, listen, plan.config.neighbours, party.tells, party.hears)
+        plan, (tells, hears) = self.plan, party.links()
+        places, listen = self._reached(party, tells, hears), plan.config.party.listen
         wiring = Wiring(
-            plan.learner, listen, places.addresses, party.hears, *self._credentials.now,
+            plan.learner, listen, places.addresses, hears, *self._credentials.now,
             take=lambda arrived: node.take(arrived),
             hello=lambda: node.hello,
             stranger=lambda j, sends: node.answer_stranger(j, sends),
@@ -210,21 +223,39 @@ class LearnerProcess:
         transport = self._connect(wiring)
         node = Node(
             party, transport, plan.run_name, self.journal.epoch, self._hook,
-            patience=plan.config.party.patience, shared=plan.shared,
+            patience=plan.config.party.patience, shared=plan.shared, verify=self._verify,
             disbelieved=[int(j) for j, neighbour in plan.config.neighbours.items() if not neighbour.believe],
         )  # fmt: skip
         return node, transport
 
+    def _reached(self, party: Party, tells: Sequence[int], hears: Sequence[int]) -> Places:
+        neighbours = neighbours_of(self.plan, party.history)
+        return places_of(party.i, self.plan.config.party.listen, neighbours, tells, hears)
+
+    def _look_for_changes(self, node: Node, transport: Transport, linked: Linked) -> Linked:
+        """Take what lies in the folder, and have the links that follow; those that there were before, or new ones."""
+        self._inbox.look(node.accept)
+        now = node.party.links()
+        if now != linked:
+            try:
+                places = self._reached(node.party, *now)
+                transport.relink(places.addresses, now[1], places.sources)
+            except GossamerError as error:  # a link of a round to come has no address: its owner has time to mend it
+                self._inbox.refused["addresses"] = str(error)
+                log.warning("change refused", extra={"why": str(error)})
+        return now
+
     async def _until_over(self, node: Node, transport: Transport, stop: asyncio.Event) -> None:
         """Go on, round by round, until nobody needs this learner any more, or it is told to stop."""
         failed = asyncio.ensure_future(transport.failed())
-        told, looked, done_since = 0.0, 0.0, None
+        told, looked, done_since, linked = 0.0, 0.0, None, node.party.links()
         try:
-            while not stop.is_set() and not node.over:
+            while not stop.is_set() and not node.over and not node.party.put_out:
                 self._check_input()
                 node.tick()
                 if time.monotonic() - told >= EVERY:
                     told = time.monotonic()
+                    linked = self._look_for_changes(node, transport, linked)
                     self._status.write()
                 if time.monotonic() - looked >= LOOK:
                     looked = time.monotonic()

@@ -16,6 +16,7 @@ import numpy as np
 from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
 from gossamer.peers.blocks import NEWEST
+from gossamer.peers.changes import Inbox
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
@@ -43,8 +44,9 @@ class Status:
         journal: Journal,
         feed: Records,
         credentials: CredentialsWatch,
+        inbox: Inbox | None = None,
     ) -> None:
-        self.plan, self.journal, self.credentials = plan, journal, credentials
+        self.plan, self.journal, self.credentials, self._inbox = plan, journal, credentials, inbox
         self._model, self._boundary, self._feed = model, boundary, feed
         self.node: Node | None = None
         self.state = "starting"
@@ -112,8 +114,25 @@ class Status:
             "refused": {f"{j} {reason}": n for (j, reason), n in node.refused.items()}, "errors": self.errors,
             "held": {str(j): why for j, why in node.doubts.held.items()},
             "releases": {str(j): release.version for j, release in sorted(node.releases.items())},
+            "membership": self._membership(node),
             "differs": {str(j): why for j, why in sorted((node.apart | node.differences).items()) if why},
         }  # fmt: skip
+
+    def _membership(self, node: Node) -> dict[str, Any]:
+        """Who takes part: in this round, and from which round on others do; and which document is refused."""
+        party, i = node.party, self.plan.learner
+        history, said = party.history, dict[str, Any]()
+        version = history.version_at(party.round)
+        coming = [{"change": change.version, "round": change.at} for change in history.changes[version:]]
+        refused = {} if self._inbox is None else dict(self._inbox.refused)
+        refused |= {"neighbour": node.membership.refused} if node.membership.refused else {}
+        for change in history.changes:
+            said |= {"joined": change.at} if i in change.joins else {}
+            said |= {"left": change.at} if i in change.leaves and party.round >= change.at else {}
+            said |= {"put out": change.at} if i in change.lost else {}
+        return {
+            "version": version, "members": list(history.members_of(version)), "coming": coming, "refused": refused,
+        } | said  # fmt: skip
 
     def _own_errors(self, theta: Any) -> dict[str, float]:
         """Loss and score on some of the own records: for the owner alone."""

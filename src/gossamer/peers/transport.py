@@ -57,19 +57,25 @@ class Wiring(NamedTuple):
 class Transport(Protocol):
     """One learner's links: this is all that a node and a learner's process call."""
 
-    dials: Counter[int]  # how often the link to each listener was opened, for /metrics
+    dials: Counter[int]  # how often a link was dialled, by neighbour, for /metrics
 
     async def start(self) -> None:
         """Begin to listen; GossamerError where that cannot be done."""
 
     def dial(self) -> None:
-        """Open all links on which this learner sends, and keep them open."""
+        """Open all links that this learner is to open, and keep them open."""
 
     def send(self, to: int, data: bytes) -> None:
         """To a learner that hears this one."""
 
     def reply(self, to: int, data: bytes) -> None:
         """Back to a learner that this one hears."""
+
+    async def failed(self) -> None:
+        """Wait until the learner cannot go on, and raise what `take` has raised."""
+
+    async def close(self) -> None:
+        """End all links; also called where `start` has failed."""
 
     def renew(self, own: Pair, identities: Identities) -> None:
         """From now on new links use these; links of certificates that are no longer accepted are closed at once.
@@ -78,11 +84,12 @@ class Transport(Protocol):
         """
         return
 
-    async def failed(self) -> None:
-        """Wait until the learner cannot go on, and raise what `take` has raised."""
+    def relink(self, addresses: Mapping[int, str | None], hears: Sequence[int], sources: Mapping[int, str]) -> None:
+        """From now on these are its links, as in its `Wiring`: new ones are opened, and what is not named is closed.
 
-    async def close(self) -> None:
-        """End all links; also called where `start` has failed."""
+        Called after `dial`. A transport that reaches everybody has nothing to do.
+        """
+        return
 
 
 MakeTransport = Callable[[Wiring], Transport]

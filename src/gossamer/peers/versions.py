@@ -144,6 +144,44 @@ class Places:
         )
         return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers)
 
+    # -- who is a neighbour, and when ------------------------------------------------------------------------------
+
+    def heard_in(self, t: int) -> set[int]:
+        """Whom it hears in a round, or is handed something by before it."""
+        return self.at(t).neighbours[0] | {j for j, _ in self.inherits(t)} if self.is_member(t) else set()
+
+    def told_in(self, t: int) -> set[int]:
+        """Who hears it in a round, or inherits something."""
+        told = self.at(t).neighbours[1] if self.is_member(t) else set()
+        return told.union(*self.hands_over(t).values())
+
+    def neighbours(self) -> tuple[list[int], list[int]]:
+        """Everybody that it hears, and everybody that hears it, in some round of what is known; but who is lost."""
+        changes = self.history.changes
+        rounds = [0, *(t for change in changes for t in (change.at, change.at + 1))]
+        lost = frozenset[int]().union(*(change.lost for change in changes))
+        hears, tells = (set[int]().union(*map(of, rounds)) - lost for of in (self.heard_in, self.told_in))
+        return sorted(hears), sorted(tells)
+
+    def used_of(self, sender: int, t: int) -> int:
+        """The newest round before round t in which a neighbour was heard."""
+        ends = [k for change in self.history.changes for k in (change.at, change.at - 1) if k < t]
+        return next((k for k in sorted({t - 1, *ends}, reverse=True) if sender in self.heard_in(k)), -1)
+
+    def since(self, sender: int, t: int) -> int:
+        """In round t: the first round in which a neighbour is heard that is not heard yet, which may be ahead of it."""
+        if sender in self.heard_in(t):
+            return t
+        later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
+        return next((k for k in later if sender in self.heard_in(k)), t)
+
+    def farthest(self, listener: int, t: int) -> float:
+        """In round t: the newest round that a listener can be in, since it needs this learner's message of each round
+        in which it hears it. Somebody who hears it no more may be anywhere."""
+        later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
+        first = next((k for k in [t, *later] if listener in self.told_in(k)), None)
+        return np.inf if first is None else max(t + 1, first)
+
     # -- trackers where the network changes -----------------------------------------------------------------------
 
     def hands_over(self, t: int) -> dict[str, list[int]]:

@@ -1,0 +1,135 @@
+"""Joins and leaves in a party's folder: documents in changes/, whose word counts for them, and where joiners are.
+
+    learner-3/changes/1.json    a signed document; its name says nothing, and which version it is stands in it
+
+A learner looks there every second. What it cannot accept now it looks at again: a neighbour may come, and a document be
+replaced. What was accepted is in its journal, and the file is needed no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from gossamer.algorithms.base import Algorithm
+from gossamer.errors import GossamerError
+from gossamer.peers.certificates import Identities
+from gossamer.peers.config import Neighbour, Plan
+from gossamer.peers.journal import Journal
+from gossamer.peers.logs import warn_rarely
+from gossamer.peers.membership import FOLDER, KIND, Change, History, read_change
+from gossamer.peers.passing_on import Verify, restored
+from gossamer.peers.signed import Signed, read_signed
+
+
+def documents_in(folder: Path) -> list[Path]:
+    """The files with documents in a party's folder."""
+    return sorted((folder / FOLDER).glob("*.json"))
+
+
+class Inbox:
+    """What lies in a party's folder, and was not accepted yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._settled = folder, dict[Path, tuple[int, int]]()
+        self._said: Counter[Any] = Counter()
+        self.refused: dict[str, str] = {}  # by file, why it is not accepted
+
+    def look(self, accept: Callable[[Signed], Any]) -> None:
+        """Offer every document that is new, or was refused."""
+        for path in documents_in(self._folder):
+            try:
+                about = path.stat()
+                if self._settled.get(path) == (about.st_mtime_ns, about.st_size):
+                    continue
+                accept(read_signed(path))
+                self._settled[path] = about.st_mtime_ns, about.st_size
+                self.refused.pop(path.name, None)
+            except (GossamerError, OSError) as error:
+                self.refused[path.name] = str(error)
+                warn_rarely(self._said, path.name, "change refused", {"file": path.name, "why": str(error)})
+
+
+def verifier(plan: Plan, identities: Callable[[], Identities]) -> Verify:
+    """Whose word counts at this party: the run's authority's, or that of all members who are not lost.
+
+    Its own settings have to allow a change, too: see gossamer.peers.versions.
+    """
+
+    def verify(signed: Signed, change: Change, history: History) -> None:
+        everybody = set(history.members) - change.lost
+        check_signed(signed, plan, identities(), everybody)
+        if plan.config.secrets is not None:
+            raise GossamerError(
+                f"{change.named} in a run with [secrets]: noise cancels between all who began, so nobody can join or "
+                "leave; begin a new run."
+            )
+        if plan.config.privacy.epsilon is not None and plan.config.privacy.where == "messages":
+            raise GossamerError(
+                f"{change.named} at learner {plan.learner}, which has noise on messages: its budget is proved for the "
+                'graph of the beginning alone; a run that parties join and leave needs [privacy] where = "source".'
+            )
+
+    return verify
+
+
+def check_signed(signed: Signed, plan: Plan, identities: Identities, everybody: Collection[int]) -> None:
+    """The word of any authority that counts today will do, or that of everybody."""
+    authorities = identities.authorities
+    for k, authority in enumerate(reversed(authorities), 1):
+        try:
+            return signed.check(KIND, plan.run_name, authority, identities, everybody)
+        except GossamerError:
+            if k == len(authorities):
+                raise
+
+
+def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[Any]) -> list[Change]:
+    """What was accepted before this start; of a party that joins, with what lies in its folder."""
+    found = restored(journal)
+    if plan.learner < plan.config.run.learners or any(plan.learner in change.joins for change in found):
+        return found
+    history = History(plan.network, found)
+    for path in documents_in(plan.folder):
+        signed = read_signed(path)
+        change = read_change(signed)
+        if change.version <= history.version:
+            continue
+        try:
+            verify(signed, change, history)
+            history.check(change, algorithm, plan.config.run.steps)
+        except GossamerError as error:
+            raise GossamerError(f"{path}: ", *error.parts) from None
+        journal.keep_change(change.version, signed.encoded())
+        history.changes.append(change)
+        if plan.learner in change.joins:
+            _check_joins(plan)
+            return history.changes
+    raise GossamerError(
+        f"learner {plan.learner} is not one of the {plan.config.run.learners} with which the run began, and no "
+        f"document in {plan.folder / FOLDER} lets it join: put the one there that was signed for it."
+    )
+
+
+def _check_joins(plan: Plan) -> None:
+    """Noise that is correlated over releases takes back what it added before, which a joiner has not."""
+    if plan.config.privacy.band > 1:
+        raise GossamerError(
+            f"[privacy] band = {plan.config.privacy.band} at learner {plan.learner}, which joins a run that has begun: "
+            "its noise would go on from releases that never were; leave band out."
+        )
+
+
+def neighbours_of(plan: Plan, history: History) -> dict[str, Neighbour]:
+    """[neighbours], with the addresses that documents give for those it says nothing of."""
+    found = dict(plan.config.neighbours)
+    for change in history.changes:
+        for j, address in change.addresses.items():
+            known = found.get(str(j), Neighbour())
+            if j != plan.learner and known.address is None:
+                found[str(j)] = replace(known, address=address)
+    return found
