@@ -303,7 +303,8 @@ class Party:
         ahead = self.window + self.lateness
         if (sender, channel) in self._inherits(t) and t in (self.round, self.round + 1):
             return self.size
-        if not self.round <= t <= max(self.round, self.places.since(sender, self.round)) + ahead:
+        usual = self.round <= t <= self.round + ahead
+        if not usual and not self.round <= t <= self.places.since(sender, self.round) + ahead:
             raise RefusedError(
                 "window",
                 f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "
