@@ -19,7 +19,9 @@ A round's vectors (state, gradient, messages as they travel) lie beside it, in o
 turn, JOURNAL.0, JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there.
 Written through SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong
 together. A file's head also says of which run and round it is: a database that is more than one round behind its files
-was lost or put back, and is refused.
+was lost or put back, and is refused. A message that is a field of the state, as with noise at the source, is not
+written a second time: it is that field in the numbers in which it travels, on every machine. Releases before this one
+cannot go on from such a row.
 
 A database that is one round behind its files is what a crash between the two leaves. It may also have lost its newest
 row: SQLite leaves out all of its log from a page on whose checksum is wrong, without a word, so one bit can take back a
@@ -57,6 +59,7 @@ import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word, sum_of_messages
+from gossamer.peers.wire import Dtype, encode
 from gossamer.types import Array
 from gossamer.version import __version__
 
@@ -89,6 +92,13 @@ class Snapshot(NamedTuple):
     read: str = ""  # how far the records were read, in the feed's own words
 
 
+class Same(NamedTuple):
+    """A message that is a field of the state, in the numbers in which it travels: it is not written a second time."""
+
+    field: str
+    dtype: Dtype
+
+
 class _About(msgspec.Struct):
     """What a row says: the vectors in the order in which they lie, and the small things."""
 
@@ -101,6 +111,7 @@ class _About(msgspec.Struct):
     late: list[tuple[int, int]] = []  # what this round adds to the table
     late_sum: int = -1  # of the whole table, this round's included; none in rows of a release before it
     settings: str = ""  # the fingerprint; where it is there, the file has the row behind its end
+    same: dict[str, Same] = {}  # by channel; its vector is empty
 
 
 class Row(NamedTuple):
@@ -311,16 +322,23 @@ class Journal:
         )
 
     def commit(
-        self, now: Snapshot, messages: Mapping[str, Payload], used: int = 0, late: tuple[tuple[int, int], ...] = ()
+        self,
+        now: Snapshot,
+        messages: Mapping[str, Payload | Same],
+        used: int = 0,
+        late: tuple[tuple[int, int], ...] = (),
     ) -> None:
         """Round `now.round`, all of it or nothing, once; messages of rounds before `used` are needed no more."""
         own = {"state." + name: value for name, value in now.state.items()} | {"gradient": now.gradient}
         arrays = [(name, np.ascontiguousarray(value, dtype="<f8")) for name, value in own.items()]
-        arrays += [("sent." + name, np.frombuffer(data, np.uint8)) for name, data in messages.items()]
+        same = {name: data for name, data in messages.items() if isinstance(data, Same)}
+        for name, data in messages.items():
+            arrays.append(("sent." + name, np.frombuffer(b"" if isinstance(data, Same) else data, np.uint8)))
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
         late_sum = (self._late_sum + sum(map(late_word, late))) % 2**63
-        said = _About(listed, used, now.charged, dict(now.heard), now.read, 0, list(late), late_sum, self._settings)
+        heard = dict(now.heard)
+        said = _About(listed, used, now.charged, heard, now.read, 0, list(late), late_sum, self._settings, same)
         about = msgspec.msgpack.encode(said)
         try:
             if not self._newest < now.round < self._needed + self._slots:
@@ -435,8 +453,9 @@ class Journal:
         messages = {}
         query = f"select {COLUMNS} from rounds where round >= ? order by round"
         for row in map(Row._make, self._read_table(query, (self._needed,))):
-            vectors = self._read(row)[1]
+            about, vectors = self._read(row)
             sent = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
+            sent |= {n: bytes(encode(vectors[f"state.{field}"], dtype)) for n, (field, dtype) in about.same.items()}
             if sent:
                 messages[row.round] = sent
         return messages
