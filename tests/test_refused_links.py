@@ -21,7 +21,7 @@ from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.transport import Wiring
 from gossamer.peers.wire import Frame, Hello, pack
 from test_links import LIMIT, linked
-from test_peers import N
+from test_peers import N, Team
 
 DAY = 86_400.0
 
@@ -269,3 +269,13 @@ def test_handshakes_that_fail_are_counted_and_said_once_in_a_while(lines, monkey
     said = [edge for event, edge in lines if event == "strangers"]
     assert 1 <= len(said) <= 4
     assert set(said) == {"? → 0"}
+
+
+def test_all_that_a_party_sends_again_at_once_fits_where_it_waits(tmp_path):
+    """Were it less, the last parts of a long vector would be dropped each time that they are sent."""
+    team = Team(tmp_path)
+    for i, party in team.parties.items():
+        for j in party.tells:
+            queue = Outbound(party.room)
+            for _ in range(2):
+                assert all(queue.put(bytes(bytearray(frame))) for frame in party.outgoing(j)), i
