@@ -109,6 +109,11 @@ class Node:
         return time.monotonic() - self._progress
 
     @property
+    def waits_for(self) -> list[int]:
+        """Who keeps this learner from going on."""
+        return self.doubts.halting or self.party.awaited()
+
+    @property
     def hello(self) -> bytes:
         """What either side says first on a link."""
         party = self.party
@@ -200,14 +205,14 @@ class Node:
             self.differences.pop(j, None)
         if self.done or waiting < min(SAY, self._patience):
             return
-        awaited = self.party.awaited()
+        awaited = self.waits_for
         if waiting >= self._patience:
-            for j in awaited:
+            for j in self.party.awaited():
                 self.party.excuse(j)
             self.go_on()
         if waiting >= self._say_after:
             self._say_after *= 2
-            whom = self.doubts.halting or awaited or ("records" if self.party.starved else [])
+            whom = awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
