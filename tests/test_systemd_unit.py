@@ -62,6 +62,8 @@ def test_what_a_learner_may_do_is_little(unit):
 def test_when_it_is_started_again():
     assert said_of("Restart") == ["on-failure"]
     assert said_of("RestartPreventExitStatus") == ["2"]
+    assert said_of("StartLimitIntervalSec") == ["0"], "what passes by itself, code 75, may take its time"
+    assert int(said_of("RestartSec")[0]) >= 5, "without a limit, starts must not be all that a machine does"
     assert int(said_of("LimitNOFILE")[0]) >= 4096
     assert said_of("User") == ["gossamer"]
     assert said_of("UMask") == ["0077"]

@@ -40,6 +40,7 @@ SAY = 2.0  # seconds of waiting, after which the log says for whom, and again wh
 FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
+ACCEPTS = "accepts"  # the word of a release that acknowledges what it has used as soon as it has taken a hello
 OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
 
 
@@ -107,6 +108,11 @@ class Node:
     def waiting(self) -> float:
         """Seconds since anything moved."""
         return time.monotonic() - self._progress
+
+    @property
+    def waits_for(self) -> list[int]:
+        """Who keeps this learner from going on."""
+        return self.doubts.halting or self.party.awaited()
 
     @property
     def hello(self) -> bytes:
@@ -185,7 +191,7 @@ class Node:
             self.resend(since=party.round)
             turns = [change for t in (used, party.round) if (change := party.history.taken_in(t)) is not None]
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished or turns:
-                for j in self._not_held(party.places.heard_in(used)):
+                for j in self._welcome & set(party.places.heard_in(used)):
                     self._reply(j, pack_once(Ack(used)))
             for change in turns:
                 if change.at == party.round:
@@ -200,14 +206,14 @@ class Node:
             self.differences.pop(j, None)
         if self.done or waiting < min(SAY, self._patience):
             return
-        awaited = self.party.awaited()
+        awaited = self.waits_for
         if waiting >= self._patience:
-            for j in awaited:
+            for j in self.party.awaited():
                 self.party.excuse(j)
             self.go_on()
         if waiting >= self._say_after:
             self._say_after *= 2
-            whom = self.doubts.halting or awaited or ("records" if self.party.starved else [])
+            whom = awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
@@ -234,6 +240,7 @@ class Node:
             self._knows(sender, header)
         elif isinstance(header, Ack):
             before = self.done
+            self.party.knows_us(sender)
             self.party.acknowledged(sender, header.round)
             if self.done and not before:
                 for j in self._not_held(self.party.tells):
@@ -273,9 +280,13 @@ class Node:
         self._welcome.add(sender)
         self._left.discard(sender)
         self.differences.pop(sender, None)
+        if ACCEPTS not in self.releases.get(sender, Release()).capabilities:
+            party.knows_us(sender)  # nothing will say so
         if answer:  # a listener that has just come, or come back
             self._send(sender, self.hello)
             self.send_all(sender)
+        else:  # whoever sends has to know that its hello was taken
+            self._reply(sender, pack_once(Ack(party.places.used_of(sender, party.round))))
 
     # -- who takes part -------------------------------------------------------------------------------------------
 
