@@ -26,7 +26,7 @@ import msgspec
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.authorities import follow
-from gossamer.peers.bundle import ALLOWED, Bundle, write_bundle
+from gossamer.peers.bundle import Bundle, bundle_of, write_bundle
 from gossamer.peers.certificates import Identities, Pair, certify, check_pair, days_left, fingerprint_in, name_of
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, read_config, to_toml
@@ -142,9 +142,8 @@ def _hosts(address: str) -> list[str]:
 
 
 def _bundle(study: Path, place: Path, i: int) -> Path:
-    texts = {name: (place / name).read_text(encoding="utf-8") for name in ALLOWED["joins"] if (place / name).exists()}
     path = study / f"{name_of(i)}.json"
-    write_bundle(path, Bundle("joins", i, texts))
+    write_bundle(path, bundle_of(place, i))
     return path
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
-from gossamer.peers.certificates import Identities, Pair, check_pair, key_pem, members_in, shared_key_in
+from gossamer.peers.certificates import Pair, check_pair, key_pem, members_in, shared_key_in
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.pair_keys import check_own_secret, to_pem
@@ -101,9 +101,10 @@ def join(folder: Path, bundle: Bundle) -> Plan:
         for name, text in bundle.files.items():
             replace_file(place / name, text.encode())
         plan = _checked(read_config(place), folder, bundle, request.secret)
-        config = msgspec.structs.replace(plan.config, **_own_tables(plan, request))
+        config = msgspec.structs.replace(plan.config, **_own_tables(plan, request, MEMBERS in bundle.files))
         for name in bundle.files:
             if name != "party.toml":
+                (folder / name).parent.mkdir(exist_ok=True)
                 os.replace(place / name, folder / name)
     replace_file(folder / "party.toml", to_toml(config).encode())
     return read_config(folder)
@@ -114,14 +115,17 @@ def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey) 
     certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
     own = Pair((folder / KEY).read_bytes(), certificate)
     check_pair(own)
-    members = members_in(bundle.files[MEMBERS].encode(), authority)
+    begins = plan.learner < plan.config.run.learners  # and does not join one that has begun
+    if begins and MEMBERS not in bundle.files:
+        raise GossamerError("the file has no certificates of the others: ask for the one that 'peers sign' has made.")
+    members = members_in(bundle.files[MEMBERS].encode(), authority) if begins or MEMBERS in bundle.files else {}
     expected = set(range(plan.config.run.learners))
-    if set(members) != expected:
+    if set(members) != expected and (begins or members):
         raise GossamerError(
             f"the file has certificates of learners {sorted(members)}, expected 0 to {max(expected)}: let the one who "
             "signed them sign all requests together."
         )
-    shown = Identities(authority, members=members).whose(certificate)
+    shown = read_identities(plan).whose(certificate)
     if not shown == plan.learner == bundle.learner:
         raise GossamerError(
             f"the file is for learner {bundle.learner}, and its certificate for {shown}: ask for this party's own."
@@ -135,11 +139,12 @@ def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey) 
     return plan
 
 
-def _own_tables(plan: Plan, request: Request) -> dict[str, Any]:
+def _own_tables(plan: Plan, request: Request, enrolled: bool) -> dict[str, Any]:
     """[party], [data] and [neighbours], of which only numbers and addresses are others' to say."""
     given = plan.config
     listen = given.party.listen if request.address is None else listen_at(request.address)
-    party = PartyPlan(learner=plan.learner, listen=listen, members=MEMBERS, partners=MEMBERS)
+    members: dict[str, Any] = {"members": MEMBERS, "partners": MEMBERS} if enrolled else {}
+    party = PartyPlan(learner=plan.learner, listen=listen, **members)
     data = DataPlan(path="records.csv", records=given.data.records, follow=given.data.follow)
     neighbours = {j: Neighbour(address=one.address) for j, one in given.neighbours.items()}
     return {"party": party, "data": data, "neighbours": neighbours}
