@@ -325,6 +325,8 @@ def test_a_party_that_joins_later_brings_a_key_of_its_own(tmp_path, fleet_of, go
     for place in run.places:
         code, _, err = gossamer("peer", "accept", place, run.folder / "changes/1.json")
         assert code == 0, err
+    comes = [{"change": 1, "round": 30}]
+    run.wait(lambda: all(run.fleet.status(i).get("membership", {}).get("coming") == comes for i in range(M)))
     code, out, err = gossamer("party", "join", mine, run.folder / f"learner-{M}.json")
     assert code == 0, err
     told = words_of(read_config(run.places[0]))
