@@ -61,10 +61,12 @@ def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) 
 
 
 def _say(console: Console, change: Change) -> None:
+    verbs = (("leaves", "leave", change.leaves), ("joins", "join", change.joins), ("is lost", "are lost", change.lost))
     said = [
-        f"learner{'s' if len(who) > 1 else ''} {', '.join(map(str, sorted(who)))} {verb}"
-        for verb, who in (("leave", change.leaves), ("join", change.joins), ("are put out", change.lost)) if who
-    ]  # fmt: skip
+        f"learner{'s' if len(who) > 1 else ''} {', '.join(map(str, sorted(who)))} {several if len(who) > 1 else one}"
+        for one, several, who in verbs
+        if who
+    ]
     whole = f"{len(change.members)} members and {change.network.links} links over R"
     _line(console, f"Change {change.version}, from round {change.at} on: {'; '.join([*said, whole])}.")
 

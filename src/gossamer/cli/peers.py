@@ -31,6 +31,7 @@ from gossamer.cli.peers_lines import (
 )
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue, GossamerError
+from gossamer.peers.standing import AGAIN
 from gossamer.spec import Spec
 
 if TYPE_CHECKING:
@@ -400,8 +401,8 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
 
 
 def _state(one: dict[str, Any]) -> str:
-    if one["state"] == "failed":
-        return f"failed: {one.get('why', '')}"
+    if one["state"] in ("failed", *AGAIN):
+        return f"{one['state']}: {one.get('why', '')}"
     quiet = time.time() - one.get("updated", time.time())
     silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():

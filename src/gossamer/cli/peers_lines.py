@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gossamer.cli.words import lasting
+from gossamer.peers.standing import AGAIN
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
@@ -49,7 +50,7 @@ class Lines:
 
     def look(self, statuses: Sequence[Status]) -> None:
         for one in statuses:
-            if "life" in one or one["state"] in OVER:
+            if "life" in one or one["state"] in (*OVER, *AGAIN):
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
         for note in (
             *whom_epsilon_is_against(statuses),
@@ -79,6 +80,8 @@ class Lines:
             known.state, known.since = state, now
             if state == "failed":
                 self._say(f"{name} has failed: {one.get('why', '')}")
+            elif state in AGAIN:
+                self._say(f"{name} has ended, {state}: {one.get('why', '')}")
             elif state in OVER:
                 self._say(f"{name} is {state} in {_place(one)}{_numbers([one])}")
             elif known.said_waiting and not state.startswith("waiting"):

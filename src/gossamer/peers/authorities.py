@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.peers.certificates import Identities, Pair, make_authority
+from gossamer.peers.certificates import Identities, Pair, check_days, make_authority
 from gossamer.peers.signed import Signed, read_signed
 
 KIND = "authority"
@@ -91,6 +91,7 @@ def _step(signed: Signed, number: int, path: Path) -> Step:
 
 def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair | None, to: Path, overlap: int, days: int) -> Path:
     """Make an authority that follows, where there is none yet at `to`, and the document that names it."""
+    check_days("overlap", overlap)
     today = datetime.datetime.now(datetime.UTC).date()
     trusted = follow(study, run, first, Identities(first), m, today)
     if signer is not None and signer.certificate != trusted[-1]:

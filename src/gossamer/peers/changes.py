@@ -41,7 +41,11 @@ class Inbox:
 
     def look(self, accept: Callable[[Signed], Any]) -> None:
         """Offer every document that is new, or was refused."""
-        for path in documents_in(self._folder):
+        try:
+            documents = documents_in(self._folder)
+        except OSError:  # too many files are open: at the next look
+            return
+        for path in documents:
             try:
                 about = path.stat()
                 if self._settled.get(path) == (about.st_mtime_ns, about.st_size):

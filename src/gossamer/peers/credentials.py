@@ -93,7 +93,10 @@ class CredentialsWatch:
     def look(self) -> Credentials | None:
         """Other credentials, where the folder has some that are good; to be asked every few seconds."""
         self._tell_end()
-        files = self._files()
+        try:
+            files = self._files()
+        except OSError:  # too many are open, or one is just replaced: what counts goes on counting, until the next look
+            return None
         if files == self._seen:
             return None
         try:
