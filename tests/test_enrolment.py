@@ -146,7 +146,7 @@ def test_nothing_goes_back_before_all_requests_are_in_and_then_they_are_final(tm
     assert len(list((tmp_path / "study").glob("learner-*.json"))) == M
     code, _, err = gossamer("peers", "sign", "study", files[0])
     assert code == 2
-    assert "no learner of study has enrolled with" in err
+    assert "for a key that no learner of study has" in err
     kept = read_request(tmp_path / "study/learner-0/request.json")
     assert kept.signed.document == asked[3].document
 
