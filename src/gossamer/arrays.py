@@ -194,3 +194,19 @@ def dense(matrix: Any) -> NDArray[Any]:
 
 def _torch() -> Any:
     return importlib.import_module("torch")
+
+
+LONG = 1 << 14  # numbers, from which on a pass over them is dearer than a call
+
+
+def are_long(*arrays: Any) -> bool:
+    """Whether these are NumPy's, all alike and of many numbers: for a compiled function that takes them at once."""
+    first = arrays[0]
+    return (
+        type(first) is np.ndarray
+        and first.size >= LONG
+        and all(
+            type(one) is np.ndarray and one.shape == first.shape and one.dtype == np.float64 and one.flags.c_contiguous
+            for one in arrays
+        )
+    )

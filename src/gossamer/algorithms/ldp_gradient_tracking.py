@@ -22,6 +22,8 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
+from gossamer.arrays import are_long
+from gossamer.lazy import import_once
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
 
@@ -63,8 +65,14 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         return out
 
     def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
-        s = (1 + rows.C_ii) * x.s + got["s"] + step(t) * grad  # (7)
-        theta = (1 + rows.R_ii) * x.theta + got["theta"] - (s - x.s) / (rows.m * rows.own(x.z))  # (8)
+        lam, share = step(t), rows.m * rows.own(x.z)
+        if are_long(x.s, x.theta, got["s"], got["theta"], grad) and isinstance(lam, float):  # the same, in one pass
+            track_and_pull = import_once("gossamer.fused").track_and_pull
+            keep_s, keep_theta = 1 + rows.C_ii, 1 + rows.R_ii
+            s, theta = track_and_pull(x.s, x.theta, got["s"], got["theta"], grad, keep_s, keep_theta, lam, share)
+        else:
+            s = (1 + rows.C_ii) * x.s + got["s"] + lam * grad  # (7)
+            theta = (1 + rows.R_ii) * x.theta + got["theta"] - (s - x.s) / share  # (8)
         z = (1 + rows.R_ii) * x.z + got["z"] if t < rows.settles else x.z  # (9)
         return State(s, theta, z)
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from gossamer.errors import GossamerError
 from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import check_signed
 from gossamer.peers.config import Plan
-from gossamer.peers.credentials import read_credentials, read_identities
+from gossamer.peers.credentials import read_identities
 from gossamer.peers.enrolment import read_authority
-from gossamer.peers.membership import FOLDER, KIND, Change, read_change
+from gossamer.peers.membership import FOLDER, Change, read_change
 from gossamer.peers.proposing import Wanted, make_place, propose, save
-from gossamer.peers.signed import read_signed
+from gossamer.peers.signed import Signed
 from gossamer.peers.status import read_statuses
 
 
@@ -41,20 +40,9 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     _line(console, f"Give it to one party: gossamer peer accept PARTY-FOLDER {path}")
 
 
-def show_accepted(console: Console, plan: Plan, document: Path, sign: bool) -> None:
+def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
     """Check a document as far as its signatures and its own words go; the learner itself checks the rest."""
-    signed = read_signed(document)
     change = read_change(signed)
-    found = signed.document["kind"], signed.document["run"]
-    if found != (KIND, plan.run_name):
-        raise GossamerError(f"{document} is of kind and run {found!r}, expected {(KIND, plan.run_name)!r}.")
-    if sign:
-        signed = signed.signed_by(read_credentials(plan).own, str(plan.learner))
-        signed.save(document)
-        _say(console, change)
-        by = ", ".join(sorted(str(one.get("by")) for one in signed.signatures))
-        _line(console, f"Signed by learner {plan.learner}; now it has the signatures of: {by}.")
-        return
     before = set(change.members) - change.joins | change.leaves
     check_signed(signed, plan, read_identities(plan), before)
     path = plan.folder / FOLDER / f"{change.version}.json"

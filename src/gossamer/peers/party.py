@@ -26,7 +26,7 @@ from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.models.standard import SEEN
 from gossamer.networks import Network
-from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal import Journal, Same, Snapshot
 from gossamer.peers.membership import Change, History
 from gossamer.peers.mixing import add_scaled, set_scaled
 from gossamer.peers.signed import LIMIT
@@ -133,6 +133,7 @@ class Party:
         state = rounds.start(self.algorithm.init(place.rows, np.zeros((1, self.size))))
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
+            self.round = first
             self._outbox: dict[int, dict[int, list[bytes]]] = {}  # by round and listener
             for t in range(first):  # as if it had been there, and had thrown away what it released
                 arrived = self.feed.arrivals(t)
@@ -183,36 +184,41 @@ class Party:
 
     def _prepare(self, t: int, state: Any, late: tuple[tuple[int, int], ...]) -> None:
         """Draw all that round t sends, and commit it; nothing before this may have left, and nothing is drawn again."""
-        gradient, payloads = self._drawn(t, state)
+        gradient, payloads, same = self._drawn(t, state)
         kept = state._asdict() | self._boundary.kept(t + 1) | self._memory.kept()
         read = self.feed.read(min(t, self.last - 1))
         unused = [k for k, told in self._outbox.items() if any(self._acked[j] < k for j in told)]
         used = min([*unused, t, max(self.last - 1, 0)])  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.last), self.heard, read)
-        self.journal.commit(now, payloads, used, late)
+        addressed = self._addressed(t, payloads) if payloads else {}  # now, while they are in the cache
+        self.journal.commit(now, {**payloads, **same}, used, late)
         self.round, self.state, self._gradient = t, state, gradient
         own = t < self.last and any(self.places.at(t).own.values())
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
-        if payloads and (addressed := self._addressed(t, payloads)):
+        if addressed:
             self._outbox[t] = addressed
         self._forget_used()  # where a listener has gone on without it, it has said so before
 
-    def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview]]:
-        """The gradient of round t, and all that leaves this learner in it, as it travels."""
-        nothing = np.zeros((1, self.size))
+    def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview], dict[str, Same]]:
+        """Of round t the gradient, what leaves this learner as it travels, and what of that is a field of the state."""
         if t >= self.last:
             pushed = {} if self.algorithm.over_time is None else self.algorithm.over_time.pushed
             own = {handed(channel): getattr(state, name) for channel, name in pushed.items()}
-            return nothing, {name: encode(own[name], self.dtype) for name in self.places.hands_over(t)}
+            payloads = {name: encode(own[name], self.dtype) for name in self.places.hands_over(t)}
+            return np.zeros((1, self.size)), payloads, {}
         place, rounds = self._at(t)
         arrived = self.feed.arrivals(t)
         if place.listens:  # it takes no gradient, and sends nothing; the round is charged all the same
             self._boundary.arrived(t, arrived)
             self._memory.observe(arrived)
             self._boundary.charge(t)
-            return nothing, {}
+            return np.zeros((1, self.size)), {}, {}
         gradient, sent = rounds.send(state, arrived, t)
-        return gradient, {channel: encode(out.value, self.dtype) for channel, out in sent.items()}
+        fields = {id(value): name for name, value in state._asdict().items()}
+        same = {
+            channel: Same(fields[id(out.value)], self.dtype) for channel, out in sent.items() if id(out.value) in fields
+        }
+        return gradient, {channel: encode(out.value, self.dtype) for channel, out in sent.items()}, same
 
     def _at(self, t: int) -> tuple[Place, Rounds[Any]]:
         """Its place in the network of round t, and the round that is played there."""
@@ -298,7 +304,8 @@ class Party:
         ahead = self.window + self.lateness
         if (sender, channel) in self._inherits(t) and t in (self.round, self.round + 1):
             return self.size
-        if not self.round <= t <= max(self.round, self.places.since(sender, self.round)) + ahead:
+        usual = self.round <= t <= self.round + ahead
+        if not usual and not self.round <= t <= self.places.since(sender, self.round) + ahead:
             raise RefusedError(
                 "window",
                 f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "

@@ -97,10 +97,12 @@ class Places:
 
     def at(self, t: int) -> Place:
         """Its place in round t, in which it must be a member; asked for many times a round."""
-        if self._version != self.history.version or len(self._recent) > RECENT:
+        if self._version != len(self.history.changes):
             self._recent, self._version = {}, self.history.version
         place = self._recent.get(t)
         if place is None:
+            if len(self._recent) >= RECENT:
+                self._recent.clear()
             place = self._recent[t] = self._found(t)
         return place
 

@@ -261,9 +261,9 @@ class Assembly:
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
         self._parts = count_parts(size, dtype)
-        self._buffer, self._at = bytearray(self._bytes), 0
+        self._buffer, self._at = np.empty(self._bytes, np.uint8).data, 0  # not zeros: all of it is written
 
-    def add(self, part: Part, payload: bytes | memoryview) -> bytearray | None:
+    def add(self, part: Part, payload: bytes | memoryview) -> memoryview | None:
         """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
         if part.parts != self._parts or part.part != self._at:
             raise RefusedError(
