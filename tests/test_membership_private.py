@@ -64,27 +64,27 @@ def test_a_budget_on_messages_and_shared_noise_refuse_a_change(tmp_path):
 def test_who_joins_is_charged_for_the_rounds_before_it_and_has_their_records(tmp_path):
     folder = tmp_path / "run"
     make(folder, STEPS, RING, AT_SOURCE, M)
-    _, _, plan, authority = proposed(folder, at=20, joins={4: "127.0.0.1:7404"})
+    _, _, plan, authority = proposed(folder, at=27, joins={4: "127.0.0.1:7404"})
     place = make_place(folder, plan, authority, 4, "127.0.0.1:7404")
     X, y = records(STEPS, M + 1)
     (place / "records.csv").write_text(csv(NAMES, X[4], y[4]))
     assert declare(read_config(place)).mend == []
     learner = learner_of(place)
     party = learner._party()
-    assert (party.round, party.last) == (20, STEPS)
+    assert (party.round, party.last) == (27, STEPS)
     assert party.delivered, "it listens in that round, and sends nothing"
-    assert learner.boundary.ledgers[0].rounds == 21
-    assert int(party._memory.filled.sum()) == 21
+    assert learner.boundary.ledgers[0].rounds == 28
+    assert int(party._memory.filled.sum()) == 28
     spent = learner._status.budget()
     learner.journal.close()
     again = learner_of(place)
     party = again._party()
-    assert party.round == 20
-    assert again.boundary.ledgers[0].rounds == 21
+    assert party.round == 27
+    assert again.boundary.ledgers[0].rounds == 28
     again.journal.close()
     there = learner_of(folder / "learner-0")
     there._party()
-    for t in range(1, 21):
+    for t in range(1, 28):
         there.boundary.charge(t)
     assert tuple(map(float, there.boundary.budget()[0])) == spent, "as if it had been there"
     assert spent[0] > 0
