@@ -178,6 +178,8 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str) 
             (plan.config.run.graph, graph_json(plan.network).encode()),
         ):  # fmt: skip
             replace_file(place / name, content)
+        if plan.config.party.members is not None:
+            replace_file(place / plan.config.party.members, plan.read(plan.config.party.members))
         os.chmod(place / "key.pem", 0o600)
     documents = [read_signed(path) for path in documents_in(folder)]
     for signed in documents:
