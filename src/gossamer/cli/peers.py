@@ -20,6 +20,7 @@ from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
     certificates_in,
+    changes_in,
     differences_in,
     held_in,
     printable,
@@ -366,6 +367,7 @@ def view_of(statuses: list[dict[str, Any]]) -> Group:
         *uncancelled_in(statuses),
         *releases_in(statuses),
         *certificates_in(statuses),
+        *changes_in(statuses),
     ]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
@@ -403,6 +405,10 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
 def _state(one: dict[str, Any]) -> str:
     if one["state"] in ("failed", *AGAIN):
         return f"{one['state']}: {one.get('why', '')}"
+    ended = one["state"] in ("done", "stopped")
+    for word in ("left", "put out"):
+        if ended and word in (one.get("membership") or {}):
+            return word
     quiet = time.time() - one.get("updated", time.time())
     silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():

@@ -41,6 +41,7 @@ FORGET = 60.0  # seconds after which a stranger that dials no more is no longer 
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
 ACCEPTS = "accepts"  # the word of a release that acknowledges what it has used as soon as it has taken a hello
+PUT_OUT = "put out"  # the reason of a refusal to whom the others go on without
 OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
 
 
@@ -227,6 +228,8 @@ class Node:
             if header.reason == OLD_JOURNAL and sender in [*self.party.hears, *self.party.tells]:
                 why = f"learner {sender} refuses this one, and says that its journal is older than what it has sent"
                 self._hold(sender, lambda: self.doubts.refusal_claims(sender, why))
+            if header.reason in (PUT_OUT, CAPABILITY):  # its owner has to see it
+                self.differences[sender] = f"learner {sender} says: {quoted(header.sentence)}"
             raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
         elif isinstance(header, Settings):
             self._compare(sender, frame.payload)
@@ -257,11 +260,9 @@ class Node:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
         say = self._send if answer else self._reply
         if sender not in party.hears and sender not in party.tells:
-            out = next((change for change in party.history.changes if sender in change.lost), None)
-            if out is not None:
-                sentence = f"learner {sender} was put out by {out.named}, of round {out.at}."
-                say(sender, wire.pack(Frame(Refusal("put out", sentence))))
-                raise RefusedError("put out", sentence)
+            if out := self._put_out(sender):
+                say(sender, wire.pack(Frame(Refusal(PUT_OUT, out))))
+                raise RefusedError(PUT_OUT, out)
             raise RefusedError("stranger", f"learner {sender} is no neighbour.")
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
             self._tell_settings(sender, say)
@@ -349,6 +350,11 @@ class Node:
         held = self.doubts.held
         return [j for j in neighbours if j not in held]
 
+    def _put_out(self, sender: int) -> str:
+        """In a sentence, since when a learner is one no more; empty where it was not put out."""
+        out = next((change for change in self.party.history.changes if sender in change.lost), None)
+        return "" if out is None else f"learner {sender} was put out by {out.named}, of round {out.at}."
+
     def met_release(self, j: int, release: Release) -> None:
         """A neighbour has said what it runs, as it does on every link that opens."""
         self.releases[j] = release
@@ -371,6 +377,8 @@ class Node:
 
         `sends`: for one on which this learner would send.
         """
+        if out := self._put_out(sender):
+            return [self.hello, wire.pack(Frame(Refusal(PUT_OUT, out)))]
         here = self.party.i
         edge = f"{here} → {sender}" if sends else f"{sender} → {here}"
         sentence = (
