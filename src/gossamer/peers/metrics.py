@@ -27,6 +27,7 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     refused: dict[Labels, float] = {
         (("learner", str(j)), ("reason", reason)): times for (j, reason), times in node.refused.items()
     }
+    held: dict[Labels, float] = {(("learner", str(j)),): 1 for j in node.doubts.held}
     dials: dict[Labels, float] = {(("learner", str(j)),): times for j, times in transport.dials.items()}
     plan = status.plan
     who = (("learner", str(plan.learner)), ("run", plan.run_name), ("version", __version__))
@@ -45,6 +46,7 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
             "gossamer_late_rounds_total", "Rounds that went without a neighbour's message.", len(status.journal.late())
         ),
         Metric("gossamer_refused_total", "Frames that were refused.", refused),
+        Metric("gossamer_held", "Neighbours that say that this journal is old.", held),
         Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
         Metric("gossamer_certificate_days_left", "Until its certificate ends.", status.credentials.days_left),
         Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),
