@@ -37,13 +37,14 @@ LIMIT = 120.0  # seconds
 USUAL = {"round": 5, "steps": 100, "waiting_seconds": 0.1, "epsilon_spent": 1.0, "epsilon_budget": 8.0}
 
 
-def text_of(learner=0, waits_for=(), run="study:ab12", version="0.3.0", state="running", **numbers):
+def text_of(learner=0, waits_for=(), held=(), run="study:ab12", version="0.3.0", state="running", **numbers):
     """What a learner's /metrics says."""
     shown = [Metric(f"gossamer_{name}", "…", value) for name, value in (USUAL | numbers).items()]
     who = (("learner", str(learner)), ("run", run), ("version", version))
     shown.append(Metric("gossamer_info", "…", {who: 1}))
     shown.append(Metric("gossamer_state", "…", {(("state", state),): 1}))
     shown.append(Metric("gossamer_waits_for", "…", {(("learner", str(j)),): 1 for j in waits_for}))
+    shown.append(Metric("gossamer_held", "…", {(("learner", str(j)),): 1 for j in held}))
     return "\n".join(line for metric in shown for line in metric.lines()) + "\n"
 
 
@@ -176,7 +177,7 @@ def test_the_table_of_a_run_that_is_well(endpoints, gossamer):
 
 def seen(learner, *, why="", age=1.0, **said):
     """One party as it is seen."""
-    answer = Answer(learner, "r", "0.3.0", "running", 5, 100, 0.0, (), 1.0, 8.0, None, None)._replace(**said)
+    answer = Answer(learner, "r", "0.3.0", "running", 5, 100, 0.0, (), (), 1.0, 8.0, None, None)._replace(**said)
     return Seen(f"h{learner}:9400", answer, age, why)
 
 
@@ -217,6 +218,14 @@ def test_a_learner_at_two_places_and_parties_of_two_runs_are_named():
     assert "copies of one folder" in troubles_in([one, copy])[0].sentence
     assert kinds([one, copy._replace(why="gone")]) == [("unreachable", "copy:9400")], "it has moved"
     assert kinds([one, other]) == [("runs", "")]
+
+
+def test_whose_journal_is_doubted_is_named():
+    assert read_answer(text_of(1, held=(3, 0)).encode()).held == (0, 3)
+    assert kinds([seen(1, held=(0, 3))]) == [("held", "learner 1")]
+    assert (
+        "learner 1 is told by learners 0, 3 that its journal is old" in troubles_in([seen(1, held=(0, 3))])[0].sentence
+    )
 
 
 def test_who_is_done_may_be_gone():

@@ -47,9 +47,15 @@ def unit(tmp_path):
     return place
 
 
+NEWER = {"RestartSteps": 254, "RestartMaxDelaySec": 254}  # from which release of systemd on; earlier ones ignore them
+
+
 def test_systemd_finds_no_fault(unit):
+    release = int(re.search(r"systemd (\d+)", analyze("--version")[1])[1])
     code, said = analyze("verify", unit)
-    assert (code, said) == (0, "")
+    unknown = {name for name, since in NEWER.items() if release < since}
+    left = [line for line in said.splitlines() if not any(f"Unknown key '{name}'" in line for name in unknown)]
+    assert (code, left) == (0, [])
     unit.write_text(unit.read_text().replace("ProtectHome=true", "ProtectHouse=true"))
     assert "Unknown key" in analyze("verify", unit)[1], "it would have been seen"
 

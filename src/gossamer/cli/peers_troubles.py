@@ -39,6 +39,7 @@ def troubles_in(seen: Sequence[Seen], late: float = LATE) -> list[Trouble]:
         *_twice(answers),
         *(Trouble("unreachable", one.target, _silence(one)) for one in seen if one.why and not one.done),
         *_runs(answers),
+        *(Trouble("held", called(one), _doubted(one, answer)) for one, answer in answers if answer.held),
         *_late(seen, late),
         *(trouble for one, answer in answers for trouble in _ending(one, answer)),
     ]
@@ -48,6 +49,11 @@ def _silence(one: Seen) -> str:
     since = f"for {lasting(one.age)}" if one.answer is not None else "so far"
     who = one.target if one.answer is None or one.answer.learner is None else f"{called(one)} at {one.target}"
     return f"{who} does not answer {since}: {one.why}."
+
+
+def _doubted(one: Seen, answer: Answer) -> str:
+    whom = f"learner{'s' if len(answer.held) > 1 else ''} {', '.join(map(str, answer.held))}"
+    return f"{called(one)} is told by {whom} that its journal is old: its owner decides, by what its status says."
 
 
 def _twice(answers: Sequence[tuple[Seen, Answer]]) -> list[Trouble]:

@@ -175,7 +175,7 @@ def told(seen: Sequence[Seen], late: float) -> dict[str, Any]:
     return {
         "parties": [
             {"target": one.target, "age": round(one.age, 1), "why": one.why or None}
-            | ({} if one.answer is None else one.answer._asdict() | {"waits_for": list(one.answer.waits_for)})
+            | ({} if one.answer is None else one.answer._asdict())
             for one in seen
         ],
         "troubles": [trouble._asdict() for trouble in troubles_in(seen, late)],

@@ -31,6 +31,7 @@ class Answer(NamedTuple):
     steps: int
     waiting: float  # seconds since its last round
     waits_for: tuple[int, ...]
+    held: tuple[int, ...]  # who says that its journal is old
     spent: float | None
     budget: float | None
     paid_rounds: float | None  # how many rounds the budget lasts
@@ -57,7 +58,7 @@ def read_answer(body: bytes) -> Answer:
     round_, steps = _number(samples, "gossamer_round"), _number(samples, "gossamer_steps")
     if round_ is None or steps is None or not 0 <= round_ <= steps <= 1e12:
         raise Unanswered("an answer that is no learner's: gossamer_round and gossamer_steps are not in it")
-    who, awaited = _labels(samples, "gossamer_info"), samples.get("gossamer_waits_for", {})
+    who = _labels(samples, "gossamer_info")
     learner = who.get("learner", "")
     return Answer(
         learner=int(learner) if _is_learner(learner) else None,
@@ -67,9 +68,8 @@ def read_answer(body: bytes) -> Answer:
         round=int(round_),
         steps=int(steps),
         waiting=_number(samples, "gossamer_waiting_seconds") or 0.0,
-        waits_for=tuple(
-            sorted(int(one["learner"]) for one in map(dict, awaited) if _is_learner(one.get("learner", "")))
-        ),
+        waits_for=_learners(samples, "gossamer_waits_for"),
+        held=_learners(samples, "gossamer_held"),
         spent=_number(samples, "gossamer_epsilon_spent"),
         budget=_number(samples, "gossamer_epsilon_budget"),
         paid_rounds=_number(samples, "gossamer_epsilon_rounds"),
@@ -87,6 +87,12 @@ def _labels(samples: Samples, name: str) -> dict[str, str]:
     """Of the metric's only sample."""
     found: list[Labels] = list(samples.get(name, {}))
     return dict(found[0]) if len(found) == 1 else {}
+
+
+def _learners(samples: Samples, name: str) -> tuple[int, ...]:
+    """The learners that a metric has a sample of."""
+    said = (dict(labels).get("learner", "") for labels in samples.get(name, {}))
+    return tuple(sorted(int(one) for one in said if _is_learner(one)))
 
 
 def _is_learner(text: str) -> bool:
