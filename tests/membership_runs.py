@@ -9,7 +9,7 @@ import numpy as np
 import gossamer as gs
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal
-from gossamer.peers.membership import digest_of, document_of
+from gossamer.peers.membership import digest_of, document_of, read_change
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.passing_on import restored
@@ -70,6 +70,8 @@ class Members:
         kept = rounds_kept(N, "f8", self.late)
         self.journals[i] = journal = Journal(self.folder / f"{i}.db", "run", i, "settings", "process", kept)
         if not journal.changes():
+            if files:
+                journal.begin_at(read_change(files[-1]).at)
             for k, signed in enumerate(files):
                 journal.keep_change(k + 1, signed.encoded())
         memory = MODEL.memory(self.stream.table, "history", np.array([self.steps]))
@@ -155,8 +157,6 @@ def change_of(team, at, before=(), **given):
     """A document, not signed; `before` are those that it follows."""
     members, network = list(range(team.network.m)), team.network
     if before:
-        from gossamer.peers.membership import read_change
-
         last = read_change(before[-1])
         members, network = list(last.members), last.network
     gone = {*given.get("leaves", ()), *given.get("lost", ())}
@@ -196,8 +196,6 @@ def by_hand(kind, network, steps, step, documents=(), accepted=None):
 
     accepted[i]  in which round learner i took the document of who is lost
     """
-    from gossamer.peers.membership import read_change
-
     X, y = records(steps)
     changes, members, net = [read_change(one) for one in documents], list(range(network.m)), network
     R0, C0 = whole(network, members)

@@ -15,6 +15,7 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
 from gossamer.peers import certificates
+from gossamer.peers import links as links_module
 from gossamer.peers.config import Neighbour, read_config, to_toml
 from gossamer.peers.dials import Dials, decode_dials, encode_dials, opens, places_of, tell_apart
 from gossamer.peers.folders import learners_in
@@ -218,6 +219,25 @@ def test_two_that_wait_for_each_other_are_told_on_the_link_that_they_have(tmp_pa
     linked(work, tmp_path)
     (i, j), *said = told
     assert all(f"both leave it to the other to dial for the link {i} → {j}" in one for one in said)
+
+
+def test_where_nobody_opens_the_only_link_both_say_that_it_never_was(monkeypatch, caplog):
+    monkeypatch.setattr(links_module, "COUNT", 0.05)
+
+    async def work(pair):
+        pair.ends = [pair.links(0), pair.links(1)]
+        for end in pair.ends:
+            await end.start()
+            end.dial()
+        await until(lambda: len(said()) >= 2)
+        assert sorted(said())[0].startswith("learner 0 has to open it, and never has")
+        assert sorted(said())[-1].startswith("learner 1 has to open it, and never has")
+
+    def said():
+        return {record.why for record in caplog.records if (record.message, record.edge) == ("not dialled", "0 → 1")}
+
+    with caplog.at_level("WARNING", "gossamer.peers"):
+        with_pair(work, to=None, sources=False)
 
 
 def test_words_of_the_file_say_who_opens_what():

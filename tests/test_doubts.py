@@ -40,6 +40,8 @@ HEADERS = st.one_of(
     st.builds(wire.Done),
     st.builds(wire.Refusal, NAMES, NAMES),
     st.builds(wire.Settings),
+    st.builds(wire.Membership, ODD),
+    st.builds(wire.Known, ODD, NAMES),
 )
 
 
@@ -189,7 +191,7 @@ def test_a_journal_that_was_put_back_draws_nothing_again(tmp_path, monkeypatch, 
 @given(
     st.lists(st.tuples(HEADERS, st.binary(max_size=40), st.booleans(), st.booleans()), max_size=12), st.integers(0, 9)
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_frame_of_anybody_raises_anything_out_of_a_node(tmp_path_factory, frames, sender):
     """Of a neighbour that is welcome or not, of a stranger: it is used, or refused by name."""
     team = Team(tmp_path_factory.mktemp("odd"), steps=STEPS)
@@ -197,7 +199,7 @@ def test_no_frame_of_anybody_raises_anything_out_of_a_node(tmp_path_factory, fra
     try:
         said(node, sender, Hello("run", sender, 1, 0, N, "f8"))
         for header, payload, answer, single in frames:
-            packed = pack(Frame(header, payload if isinstance(header, Part | wire.Settings) else b""))
+            packed = pack(Frame(header, payload if isinstance(header, Part | wire.Settings | wire.Membership) else b""))
             found = node.take(Arrived(sender, packed if single else packed + packed, answer))
             assert found is None or isinstance(found, RefusedError)
         node.tick()

@@ -98,7 +98,7 @@ def test_the_trackers_sum_is_what_it_must_be(team_of, lost):
 @pytest.mark.parametrize("kind", METHODS)
 def test_who_joins_listens_for_a_round_and_takes_part(team_of, kind):
     team = team_of(kind)
-    document = change_of(team, 15, joins=[10, 11])
+    document = change_of(team, 22, joins=[10, 11])
     team.reach(4)
     team.accept(5, document)
     team.until(lambda: all(party.history.version for party in team.parties.values()))
@@ -108,12 +108,12 @@ def test_who_joins_listens_for_a_round_and_takes_part(team_of, kind):
     team.finish()
     found, added = by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document])
     compare(team, found)
-    assert (10, 15) in team.states
-    assert not any(sender >= 10 and t <= 15 for sender, t, _ in team.sent), "it only listens in that round"
-    assert any(sender >= 10 and t == 16 for sender, t, _ in team.sent)
+    assert (10, 22) in team.states
+    assert not any(sender >= 10 and t <= 22 for sender, t, _ in team.sent), "it only listens in that round"
+    assert any(sender >= 10 and t == 23 for sender, t, _ in team.sent)
     if kind == "algorithm_1":
-        everybody = sums(team, "s", lambda t: read_change(document).members, range(15, STEPS + 1))
-        np.testing.assert_allclose(np.diff(everybody, axis=0), [added[t] for t in range(15, STEPS)], atol=1e-13)
+        everybody = sums(team, "s", lambda t: read_change(document).members, range(22, STEPS + 1))
+        np.testing.assert_allclose(np.diff(everybody, axis=0), [added[t] for t in range(22, STEPS)], atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", METHODS)

@@ -135,8 +135,8 @@ def test_a_full_disk_ends_a_learner_before_it_sends(tmp_path, small_disk, fleet_
     fleet = fleet_of(tmp_path / "run", tmp_path / "tap")
     fleet.start()
     wait_until(lambda: fleet.code(1) is not None)
-    assert fleet.code(1) == 2
-    assert fleet.status(1)["state"] == "failed"
+    assert fleet.code(1) == 75
+    assert fleet.status(1)["state"] == "disk full"
     why = (place / "stderr.log").read_text()
     assert "cannot be used" in why
     assert "nothing of this round was sent" in why

@@ -9,7 +9,7 @@ from rich.console import Console
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.cli.peers import view_of
-from gossamer.cli.peers_lines import LONG, TENTHS, Lines, say
+from gossamer.cli.peers_lines import LONG, TENTHS, Lines, certificates_in, say, words_in
 
 
 class World:
@@ -137,3 +137,25 @@ def test_a_difference_that_both_ends_name_is_said_once(world):
 def test_a_line_has_no_control_characters(capsys):
     say("a\x1b[2Jb\nc\u202ed")
     assert capsys.readouterr().out == "a?[2Jb?c?d\n"
+
+
+def test_a_certificate_that_ends_and_one_that_is_not_taken_are_said():
+    running = {"state": "running", "folder": "learner-3", "learner": 3}
+    (ends,) = certificates_in([running | {"certificate_days_left": 6.6}, running | {"certificate_days_left": 200.0}])
+    assert ends == "The certificate of learner 3 ends in 7 days; gossamer party renew asks for another."
+    (ended,) = certificates_in([running | {"certificate_days_left": -1.0}])
+    assert "links that stand go on, and new ones fail" in ended
+    (why,) = certificates_in([running | {"credentials": "it is another's."}])
+    assert why == "Learner 3 does not take what its folder has: it is another's."
+    assert not certificates_in([running | {"state": "done", "certificate_days_left": 1.0}, {"state": "not started"}])
+
+
+def test_words_are_said_once_where_all_have_the_same():
+    one, other = ({"state": "running", "folder": f"learner-{i}", "learner": i} for i in range(2))
+    assert words_in([one | {"fingerprint": "acorn zodiac"}, other | {"fingerprint": "acorn zodiac"}, other]) == [
+        "Words to compare: acorn zodiac."
+    ]
+    first, second = words_in([one | {"fingerprint": "acorn zodiac"}, other | {"fingerprint": "ruby fox"}])
+    assert first.startswith("Words of learner 0: acorn zodiac")
+    assert second.startswith("Words of learner 1: ruby fox")
+    assert words_in([{"state": "not started", "folder": "learner-0"}]) == []

@@ -192,7 +192,7 @@ def killed(fleet, kills, steps, seed):
     fleet.start()
     done, until = 0, time.monotonic() + LIMIT
     while done < kills:
-        while next(rounds) < (steps - 25) * done // kills:
+        while next(rounds) < steps * 2 // 3 * done // kills:  # and the rest is long enough for the last of them
             assert time.monotonic() < until, f"only {done} kills"
             time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.03))  # at any moment of a round
@@ -215,7 +215,7 @@ def killed(fleet, kills, steps, seed):
 
 
 def test_fifty_kills_change_no_number(tmp_path, fleet_of):
-    m, steps = 6, 150
+    m, steps = 6, 300
     network = gs.Network(gs.Network.ring(m).R, gs.Network.exponential(m).C)  # one way, R and C unlike
     make(tmp_path / "run", steps, network, m=m)
     fleet = fleet_of(tmp_path / "run", tmp_path / "tap", m=m)
@@ -228,7 +228,7 @@ def test_fifty_kills_change_no_number(tmp_path, fleet_of):
 
 def test_kills_never_draw_noise_again_and_spend_no_more(tmp_path, fleet_of):
     """With exact noise, which never repeats: one payload a learner, round and channel, and the accountant's ε."""
-    m, steps = 6, 100
+    m, steps = 6, 200
     make(tmp_path / "run", steps, gs.Network.exponential(m), PrivacyPlan(epsilon=50.0), m=m)
     fleet = fleet_of(tmp_path / "run", tmp_path / "tap", m=m)
     killed(fleet, 20, steps, seed=4)

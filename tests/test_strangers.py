@@ -148,24 +148,35 @@ def test_the_soft_limit_is_raised_to_what_the_system_allows(monkeypatch):
 
 
 def test_the_door_ends_strangers_of_the_busiest_address_and_nobody_who_is_known():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
-        other = socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0))
-        neighbour = socket.create_connection(("127.0.0.1", port))
-        accepted = [listening.accept()[0] for _ in range(22)]
-        known = [Peer(*neighbour.getsockname())]
-        door = Door(port, 24, lambda: 22, lambda: known)
-        door.make_room()
-        assert door.ended == 21 - 24 // 4
-        for one in (*strangers, other, neighbour):
-            one.setblocking(False)
-        left = [one for one in strangers if not ended(one)]
-        assert len(left) == 24 // 4 - 1
-        assert not ended(other)
-        assert not ended(neighbour)
-        for one in (*strangers, other, neighbour, *accepted):
-            one.close()
+    async def work():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+            other = socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0))
+            neighbour = socket.create_connection(("127.0.0.1", port))
+            accepted = [listening.accept()[0] for _ in range(22)]
+            door = Door(port, 24, lambda: [Peer(*neighbour.getsockname())])
+            for _ in range(24 // 4 - 1):
+                door.came()
+            await asyncio.sleep(0.1)
+            assert door.ended == 0, "so few that nobody looks"
+            door.came()
+            while not door.ended:
+                await asyncio.sleep(0.01)
+            assert door.ended == 21 - 24 // 4
+            for one in (*strangers, other, neighbour):
+                one.setblocking(False)
+            left = [one for one in strangers if not ended(one)]
+            assert len(left) == 24 // 4 - 1
+            assert not ended(other)
+            assert not ended(neighbour)
+            wide = Door(port, 1000, lambda: [])
+            wide.make_room()
+            assert wide.ended == 0, "there is room"
+            for one in (*strangers, other, neighbour, *accepted):
+                one.close()
+
+    asyncio.run(asyncio.wait_for(work(), LIMIT))
 
 
 def test_peers_are_read_as_grpc_names_them():

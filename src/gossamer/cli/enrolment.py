@@ -54,7 +54,7 @@ def _next(done: Enrolled) -> Iterator[str]:
 
 
 def show_revoked(
-    console: Console, study: Path, learner: int, serial: str | None, certificate: Path | None, authority: Path
+    console: Console, study: Path, learner: int, serial: str | None, certificate: Path | None, authority: Path | None
 ) -> None:
     """Write the next list; a key with all its certificates, unless one certificate is named."""
     places = learners_in(study)
@@ -71,24 +71,27 @@ def show_revoked(
         what = {"certificate": fingerprint_of_certificate(_read(certificate))}
     else:
         what = {"key": fingerprint_in(_read(places[learner] / "certificate.pem"))}
-    path = revoke(study, read_config(places[0]).run_name, learner, what, read_authority(authority))
-    say(
-        console,
-        f"Give {path} to every party, for its own folder; a learner that runs takes it within seconds.",
-    )
+    signer = None if authority is None else read_authority(authority)
+    path = revoke(study, read_config(places[0]).run_name, learner, what, signer)
+    _say_given(console, path, authority)
     say(console, "Who has not got it goes on as before. Lists are numbered: an older one undoes nothing.")
 
 
-def show_rotated(console: Console, study: Path, to: Path, authority: Path, overlap: int, days: int) -> None:
+def show_rotated(console: Console, study: Path, to: Path, authority: Path | None, overlap: int, days: int) -> None:
     plan = read_config(learners_in(study)[0])
     first, m = plan.read(plan.config.party.authority), plan.config.run.learners
-    path = rotate(study, plan.run_name, m, first, read_authority(authority), to, overlap, days)
-    say(
-        console,
-        f"Give {path} to every party, for its own folder; certificates of both count for {overlap} days.",
-    )
-    say(console, f"Renew all certificates in that time: gossamer peers sign {study} REQUEST … --authority {to}")
-    say(console, f"Keep {to / 'key.pem'} apart, and destroy the key of {authority} when all have renewed.")
+    signer = None if authority is None else read_authority(authority)
+    path = rotate(study, plan.run_name, m, first, signer, to, overlap, days)
+    _say_given(console, path, authority)
+    say(console, f"Certificates of both count for {overlap} days.")
+    say(console, f"Renew all of them in that time: gossamer peers sign {study} REQUEST … --authority {to}")
+    say(console, f"Keep {to / 'key.pem'} apart, and destroy the key of the old authority when all have renewed.")
+
+
+def _say_given(console: Console, path: Path, authority: Path | None) -> None:
+    if authority is None:
+        say(console, f"Every party signs it, one after the other: gossamer peer accept FOLDER {path} --sign")
+    say(console, f"Give {path} to every party: gossamer peer accept FOLDER {path.name}; it need not stop for it.")
 
 
 def _read(path: Path) -> bytes:

@@ -67,8 +67,11 @@ def leave() -> None:
     """The command is done: write out what it said; from now on ctrl-C ends what is left of the process in silence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # whoever read it has left
+        try:
             stream.flush()
+        except (OSError, ValueError):  # whoever read it has left, or there is no room; Python must not try it again
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     _handle(lambda *_: os._exit(CODE))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
+from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError
 
 peer = typer.Typer(help="One party's learner.")
@@ -45,11 +48,28 @@ def run(
     from gossamer.peers.process import run_learner
 
     asked = live.wanted(live_page, None if live_port is None else str(live_port), stay=False)
-    plan = read_config(config)
-    refuse_without_word(plan.config.privacy, plan.folder, not_private)
-    with _page(plan.folder, asked):
-        code = run_learner(plan, quiet=quiet)
+    with _code_of_what_passes():
+        plan = read_config(config)
+        refuse_without_word(plan.config.privacy, plan.folder, not_private)
+        with _page(plan.folder, asked):
+            code = run_learner(plan, quiet=quiet)
     raise typer.Exit(code)
+
+
+@contextmanager
+def _code_of_what_passes() -> Iterator[None]:
+    """Such an end gets one sentence and a code of its own: whoever has started the learner starts it again."""
+    from gossamer.peers.passing import CODE, passing_state
+
+    try:
+        yield
+    except Exception as error:
+        if passing_state(error) is None:
+            raise
+        said = error.said(in_command) if isinstance(error, GossamerError) else f"{error}: start again later."
+        with suppress(OSError):
+            typer.echo(f"gossamer: {said}", err=True)
+        raise typer.Exit(CODE) from None
 
 
 @peer.command("check")
@@ -74,6 +94,26 @@ def check(
     put_json(json, found._asdict())
     if found.mend:
         raise typer.Exit(1)
+
+
+@peer.command("accept")
+def accept(
+    config: Path = typer.Argument(metavar="CONFIG", help="The party's folder, or its party.toml."),
+    document: Path = typer.Argument(help="A document of 'gossamer peers change', 'peers revoke' or 'peers rotate'."),
+    sign: bool = typer.Option(False, "--sign", help="Put this party's signature into the document, and nothing else."),
+) -> None:
+    """Check a signed document and give it to the party, also while it runs.
+
+    It says who takes part, whose certificates count no more, or which authority follows. A learner that runs takes it
+    within seconds; status says so, or why it does not. What changes who takes part it passes on to all others; lists
+    of certificates, and authorities, each party is given by itself.
+    Where the authority has not signed a document, all parties do, one after the other, with --sign.
+    """
+    needs_extra()
+    from gossamer.cli.accepting import show_accepted
+    from gossamer.peers.config import read_config
+
+    show_accepted(Console(), read_config(config), document, sign)
 
 
 def _page(folder: Path, asked: live.Wanted | None) -> AbstractContextManager[live.Page | None]:

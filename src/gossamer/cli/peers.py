@@ -19,6 +19,7 @@ from gossamer.cli.json_output import console_beside, json_file, json_option, put
 from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
+    certificates_in,
     differences_in,
     held_in,
     printable,
@@ -26,9 +27,11 @@ from gossamer.cli.peers_lines import (
     spent_of,
     uncancelled_in,
     whom_epsilon_is_against,
+    words_in,
 )
 from gossamer.cli.words import lasting
 from gossamer.errors import BadValue
+from gossamer.peers.standing import AGAIN
 from gossamer.spec import Spec
 
 NOTES = 6  # differences beneath the table
@@ -152,16 +155,19 @@ def revoke(
     serial: str | None = typer.Option(None, metavar="HEX", help="One certificate alone, by its serial number."),
     certificate: Path | None = typer.Option(None, help="One certificate alone, such as one that was brought along."),
     authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, and not the authority."),
 ) -> None:
     """Say that a learner's key counts no more, with all its certificates: writes FOLDER/revoked.json, for all parties.
 
-    Each puts it into its own folder. A learner that runs takes it within seconds, closes its links to that one, and
+    Each takes it with peer accept. A learner that runs takes it within seconds, closes its links to that one, and
     opens no others; the run then waits for it, unless it is put out.
     """
     needs_extra()
     from gossamer.cli.enrolment import show_revoked
 
-    show_revoked(Console(), folder, learner, serial, certificate, authority or folder / "authority")
+    show_revoked(
+        Console(), folder, learner, serial, certificate, None if unsigned else authority or folder / "authority"
+    )
 
 
 @peers.command("rotate")
@@ -171,15 +177,50 @@ def rotate(
     authority: Path | None = typer.Option(None, help="The one that it follows [default: FOLDER/authority]."),
     overlap: int = typer.Option(30, min=0, help="Days for which certificates of both count."),
     days: int = typer.Option(365, min=1, help="How long a new authority's certificate is valid."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, where the old key is lost."),
 ) -> None:
     """Let another authority sign certificates from now on: writes FOLDER/authority-N.json, for all parties.
 
-    Each puts it into its own folder, and has its certificate renewed by the new authority before the overlap ends.
+    Each takes it with peer accept, and has its certificate renewed by the new authority before the overlap ends.
     """
     needs_extra()
     from gossamer.cli.enrolment import show_rotated
 
-    show_rotated(Console(), folder, to, authority or folder / "authority", overlap, days)
+    show_rotated(Console(), folder, to, None if unsigned else authority or folder / "authority", overlap, days)
+
+
+@peers.command("change")
+def change(
+    folder: Path = typer.Argument(help="A run's folder."),
+    at: int = typer.Option(min=1, help="The round from which on it holds; later than any party's, by as many as tell."),
+    leave: str | None = typer.Option(None, help="Who takes part in the round before for the last time: 3,5."),
+    join: list[str] = typer.Option([], metavar="N=HOST:PORT", help="A new number, and where that party listens."),
+    lost: str | None = typer.Option(None, help="Who is gone for good, and is put out: 3."),
+    graph: str | None = typer.Option(None, help="The new graph, among the members in the order of their numbers."),
+    address: list[str] = typer.Option([], metavar="N=HOST:PORT", help="Where a party listens, if nobody here knows."),
+    authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, and not the authority."),
+) -> None:
+    """Let parties join, leave or be put out from a round on: writes FOLDER/changes/K.json, for one party to accept.
+
+    That party passes it on to all others, before any of them gets to that round; it is refused where that is not
+    certain. The folder of a party that joins is made beside the others'.
+
+    \b
+    gossamer peers change study --at 400 --leave 3
+    gossamer peers change study --at 600 --join 10=j.example.org:7410
+    gossamer peers change study --at 800 --lost 5        who is lost for good
+    gossamer peer accept study/learner-0 study/changes/1.json
+    """
+    needs_extra()
+    from gossamer.cli.membership import show_change
+    from gossamer.peers.proposing import Wanted
+
+    wanted = Wanted(
+        at, numbers_in("leave", leave), numbers_in("lost", lost), addresses_in("join", join), graph,
+        addresses_in("address", address),
+    )  # fmt: skip
+    show_change(Console(), folder, wanted, None if unsigned else authority or folder / "authority")
 
 
 @peers.command("status")
@@ -193,7 +234,9 @@ def status(
 
     json_file(json)
     statuses = read_statuses(folder)
-    console_beside(json).print(view_of(statuses))
+    console = console_beside(json)
+    console.print(view_of(statuses))
+    _say(map(printable, words_in(statuses)), console)
     put_json(json, statuses)
 
 
@@ -270,6 +313,23 @@ def numbers_in(option: str, given: str | None) -> list[int]:
     return sorted({int(word) for word in words})
 
 
+def addresses_in(option: str, given: list[str]) -> dict[int, str]:
+    """Learners' numbers and their addresses from an option: 10=j.example.org:7410."""
+    from gossamer.peers.request import host_of
+
+    found = {}
+    for one in given:
+        number, _, where = one.partition("=")
+        try:
+            if not number.isascii() or not number.isdecimal():
+                raise ValueError
+            host_of(where)
+        except ValueError:
+            raise BadValue(option, one, "expected a number and an address, such as 10=j.example.org:7410") from None
+        found[int(number)] = where
+    return found
+
+
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
         (console or Console()).print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
@@ -277,7 +337,13 @@ def _say(sentences: Iterable[str], console: Console | None = None) -> None:
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
     """The learners' table, and beneath it what keeps some of them apart."""
-    why = [*held_in(statuses), *differences_in(statuses), *uncancelled_in(statuses), *releases_in(statuses)]
+    why = [
+        *held_in(statuses),
+        *differences_in(statuses),
+        *uncancelled_in(statuses),
+        *releases_in(statuses),
+        *certificates_in(statuses),
+    ]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
     whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
@@ -312,8 +378,8 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
 
 
 def _state(one: dict[str, Any]) -> str:
-    if one["state"] == "failed":
-        return f"failed: {one.get('why', '')}"
+    if one["state"] in ("failed", *AGAIN):
+        return f"{one['state']}: {one.get('why', '')}"
     quiet = time.time() - one.get("updated", time.time())
     silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gossamer.cli.words import lasting
+from gossamer.peers.standing import AGAIN
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
+SOON = 30.0  # days that a certificate may have left
 OVER = ("done", "stopped", "failed")
 Status = dict[str, Any]
 
@@ -48,9 +50,14 @@ class Lines:
 
     def look(self, statuses: Sequence[Status]) -> None:
         for one in statuses:
-            if "life" in one or one["state"] in OVER:
+            if "life" in one or one["state"] in (*OVER, *AGAIN):
                 self._tell_party(one, self._parties.setdefault(one["folder"], Party()))
-        for note in (*whom_epsilon_is_against(statuses), *uncancelled_in(statuses), *releases_in(statuses)):
+        for note in (
+            *whom_epsilon_is_against(statuses),
+            *uncancelled_in(statuses),
+            *releases_in(statuses),
+            *certificates_in(statuses),
+        ):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(note)
@@ -73,6 +80,8 @@ class Lines:
             known.state, known.since = state, now
             if state == "failed":
                 self._say(f"{name} has failed: {one.get('why', '')}")
+            elif state in AGAIN:
+                self._say(f"{name} has ended, {state}: {one.get('why', '')}")
             elif state in OVER:
                 self._say(f"{name} is {state} in {_place(one)}{_numbers([one])}")
             elif known.said_waiting and not state.startswith("waiting"):
@@ -130,6 +139,30 @@ def releases_in(statuses: Sequence[Status]) -> list[str]:
 def whom_epsilon_is_against(statuses: Sequence[Status]) -> list[str]:
     """Against whom the parties' ε holds, each sentence once."""
     return list(dict.fromkeys(f"ε holds {one['against']}." for one in statuses if one.get("against")))
+
+
+def words_in(statuses: Sequence[Status]) -> list[str]:
+    """What parties compare by telephone; where those here differ, who has which."""
+    who: dict[str, list[Status]] = {}
+    for one in statuses:
+        if one.get("fingerprint"):
+            who.setdefault(str(one["fingerprint"]), []).append(one)
+    if len(who) < 2:
+        return [f"Words to compare: {words}." for words in who]
+    return [f"Words of {', '.join(map(called, those))}: {words}; others have others." for words, those in who.items()]
+
+
+def certificates_in(statuses: Sequence[Status]) -> list[str]:
+    """Whose certificate comes to its end, and whose new one is of no use."""
+    said = []
+    for one in statuses:
+        left = one.get("certificate_days_left")
+        if left is not None and left < SOON and one["state"] not in OVER:
+            when = f"ends in {left:.0f} days" if left > 0 else "has ended: links that stand go on, and new ones fail"
+            said.append(f"The certificate of {called(one)} {when}; gossamer party renew asks for another.")
+        if one.get("credentials"):
+            said.append(f"{called(one).capitalize()} does not take what its folder has: {one['credentials']}")
+    return said
 
 
 def uncancelled_in(statuses: Sequence[Status]) -> list[str]:

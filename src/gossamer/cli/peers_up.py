@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -18,6 +20,7 @@ from gossamer.cli.output import command_line
 from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines, say
 from gossamer.errors import GossamerError
+from gossamer.peers import passing
 from gossamer.peers.config import read_config
 from gossamer.peers.declaration import refuse_without_word
 from gossamer.peers.folders import learners_in
@@ -25,6 +28,7 @@ from gossamer.peers.following import Following
 from gossamer.peers.status import read_statuses
 
 PATIENCE = 20.0  # seconds for learners to stop before they are killed
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds before a learner is started again that ended for what passes by itself
 
 
 class Fleet:
@@ -33,6 +37,9 @@ class Fleet:
     def __init__(self, places: list[Path], restarts: int, said: tuple[str, ...] = ()) -> None:
         self._said = said  # what the owner has said, for all of them
         self._restarts = dict.fromkeys(places, restarts)
+        self._due: dict[Path, float] = {}  # when those are started again that wait for what passes by itself
+        self._waits: dict[Path, float] = {}  # for how long they waited last
+        self._since: dict[Path, float] = {}
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self.failed: dict[Path, int] = {}
         self.news: list[str] = []
@@ -45,13 +52,28 @@ class Fleet:
 
     def _start(self, place: Path) -> None:
         command = [sys.executable, "-m", "gossamer", "peer", "run", str(place), "--quiet", *self._said]
-        with (place / "stderr.log").open("ab") as errors:
-            self._running[place] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-            )
+        self._due.pop(place, None)
+        self._since[place] = time.monotonic()
+        try:
+            with ExitStack() as ended:
+                self._running[place] = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=_errors(place, ended),
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:  # too many processes or files open
+            self._put_off(place, f"could not be started ({error.strerror})")
+
+    def _put_off(self, place: Path, why: str) -> None:
+        """Start it again in a while: twice as long as the last time, unless it has run well in between."""
+        ran = time.monotonic() - self._since[place]
+        wait = FIRST_WAIT if ran > LONGEST_WAIT else min(2 * self._waits.get(place, FIRST_WAIT / 2), LONGEST_WAIT)
+        self._waits[place], self._due[place] = wait, time.monotonic() + wait
+        self.news.append(f"{place.name.replace('-', ' ')} {why}, and is started again in {wait:.0f} s")
 
     def look(self) -> bool:
-        """Start again who was killed; whether anybody still runs."""
+        """Start again who was killed, or ended for what passes by itself; whether anybody still runs, or will."""
+        for place in [place for place, due in self._due.items() if time.monotonic() >= due]:
+            self._start(place)
         for place, process in list(self._running.items()):
             code = process.poll()
             if code is None:
@@ -61,9 +83,12 @@ class Fleet:
                 self._restarts[place] -= 1
                 self.news.append(f"{place.name.replace('-', ' ')} was ended by signal {-code}, and is started again")
                 self._start(place)
+            elif code == passing.CODE and self._restarts[place] > 0:
+                self._restarts[place] -= 1
+                self._put_off(place, f"ended with code {code}: {last_words(place)}".rstrip("."))
             elif code:
                 self.failed[place] = code
-        return bool(self._running)
+        return bool(self._running or self._due)
 
     def stop(self) -> None:
         """End all, each after it has committed what it was at."""
@@ -77,6 +102,26 @@ class Fleet:
                 process.kill()
                 process.wait()
         self._running.clear()
+        self._due.clear()
+
+
+def _errors(place: Path, ended: ExitStack) -> Any:
+    """A learner's standard error, its owner's alone; nowhere, where there is no room for it."""
+    try:
+        return ended.enter_context(
+            open(place / "stderr.log", "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
+        )
+    except OSError:
+        return subprocess.DEVNULL
+
+
+def last_words(place: Path) -> str:
+    """What a learner said last, as one sentence."""
+    try:
+        said = (place / "stderr.log").read_text(errors="replace").strip().rpartition("\n")[2]
+    except OSError:
+        said = ""
+    return said.removeprefix("gossamer: ") or f"its log is {place / 'log.jsonl'}."
 
 
 class Screen:
@@ -122,8 +167,10 @@ def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = Non
     _refuse_without_word(places, not_private)
     console = Console(force_terminal=seen)  # whatever the environment says: a log has no colours
     asked: list[int] = []  # the signals that asked to stop
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda asking, _: asked.append(asking)) for number in both}
+    stops = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        stops.append(signal.SIGHUP)  # the terminal was closed: nobody watches over the learners any more
+    before = {number: signal.signal(number, lambda asking, _: asked.append(asking)) for number in stops}
     for place in places:
         (place / "status.json").unlink(missing_ok=True)
     fleet = Fleet(places, restarts, ("--not-private",) if not_private else ())
@@ -139,9 +186,9 @@ def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = Non
         for number, handler in before.items():
             signal.signal(number, handler)
     for place, code in fleet.failed.items():
-        said = (place / "stderr.log").read_text(errors="replace").strip().rpartition("\n")[2]
-        why = said.removeprefix("gossamer: ") or f"its log is {place / 'log.jsonl'}."
-        console.print(f"{place.name} ended with code {code}: {escape(why)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"{place.name} ended with code {code}: {escape(last_words(place))}", highlight=False, soft_wrap=True
+        )
     if asked:
         console.print(f"Stopped; go on with: gossamer peers up {folder}", highlight=False, soft_wrap=True)
     return 1 if fleet.failed else 130 if asked else 0

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.peers.certificates import Identities, Pair, make_authority
+from gossamer.peers.certificates import Identities, Pair, check_days, make_authority
 from gossamer.peers.signed import Signed, read_signed
 
 KIND = "authority"
@@ -62,10 +62,16 @@ def follow(folder: Path, run: str, first: bytes, learners: Identities, m: int, t
     for number, (path, signed) in enumerate(documents_in(folder), 1):
         signed.check(KIND, run, found[-1], learners, range(m))
         step = _step(signed, number, path)
+        if _name(step.certificate) in map(_name, found):  # TLS looks for who has signed by name, and tries one
+            raise GossamerError(f"{path} names an authority of the same subject as one before: make it with another.")
         ends = [min(end, step.until) for end in ends]
         found.append(step.certificate)
         ends.append(datetime.date.max)
     return [one for one, end in zip(found, ends, strict=True) if today <= end]
+
+
+def _name(certificate: bytes) -> x509.Name:
+    return x509.load_pem_x509_certificate(certificate).subject
 
 
 def _step(signed: Signed, number: int, path: Path) -> Step:
@@ -83,19 +89,21 @@ def _step(signed: Signed, number: int, path: Path) -> Step:
         raise GossamerError(f"{path} names no authority ({error}): take it from whoever signed it.") from None
 
 
-def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair, to: Path, overlap: int, days: int) -> Path:
+def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair | None, to: Path, overlap: int, days: int) -> Path:
     """Make an authority that follows, where there is none yet at `to`, and the document that names it."""
+    check_days("overlap", overlap)
     today = datetime.datetime.now(datetime.UTC).date()
     trusted = follow(study, run, first, Identities(first), m, today)
-    if signer.certificate != trusted[-1]:
+    if signer is not None and signer.certificate != trusted[-1]:
         raise GossamerError("that authority was followed by another one: give the newest, --authority FOLDER.")
+    number = 1 + sum(1 for _ in documents_in(study))
     if not (to / "certificate.pem").exists():
-        fresh = make_authority(run.partition(":")[0], days)
+        fresh = make_authority(f"{run.partition(':')[0]}, authority {number + 1}", days)
         to.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(to / "key.pem", fresh.key, private=True)
         replace_file(to / "certificate.pem", fresh.certificate)
-    number = 1 + sum(1 for _ in documents_in(study))
     until = today + datetime.timedelta(days=overlap)
     path = path_of(study, number)
-    step_document(run, number, (to / "certificate.pem").read_bytes(), until).signed_by(signer).save(path)
+    signed = step_document(run, number, (to / "certificate.pem").read_bytes(), until)
+    (signed if signer is None else signed.signed_by(signer)).save(path)
     return path

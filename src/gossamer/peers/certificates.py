@@ -21,10 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
+from gossamer.peers.passing import TryLater
 from gossamer.peers.succession import Steps, key_fingerprint, keys_of, succession_extension
 
 PREFIX = "learner-"
+MOST_DAYS = 36_500
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
 
@@ -134,6 +136,10 @@ class Identities:
         """Whether one of the authorities has signed it; any other counts by its bytes."""
         shown = _load(certificate, "the certificate")
         return any(_is_signed_by(shown, parent) for parent in self._parents)
+
+    def named(self, certificate: bytes) -> int | None:
+        """Whose certificate it is, or was before it was revoked."""
+        return self._named(_load(certificate, "the certificate"))
 
     def whose(self, certificate: bytes) -> int | None:
         """Whose certificate it is, as PEM."""
@@ -262,10 +268,17 @@ def check_pair(own: Pair) -> None:
         raise GossamerError(f"the key cannot be read ({error}): give it as PEM, without a password.") from None
     if key.public_key() != shown.public_key():
         raise GossamerError("the key is not the certificate's: give the two that belong together.")
+    now, minutes = datetime.datetime.now(datetime.UTC), "%Y-%m-%d %H:%M"
+    said = f"this machine's clock says {now:{minutes}} UTC"
+    if now < shown.not_valid_before_utc:  # a clock that was not set yet, and will be
+        raise TryLater(
+            f"the certificate is valid from {shown.not_valid_before_utc:{minutes}} UTC on, and {said}: set the clock, "
+            "or wait."
+        )
     if not _is_valid(shown):
         raise GossamerError(
-            f"the certificate is valid from {shown.not_valid_before_utc:%Y-%m-%d} to "
-            f"{shown.not_valid_after_utc:%Y-%m-%d}: have a new one signed."
+            f"the certificate was valid until {shown.not_valid_after_utc:{minutes}} UTC, and {said}: have a new one "
+            "signed, or set the clock."
         )
 
 
@@ -342,10 +355,17 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
+def check_days(argument: str, days: int) -> None:
+    """Refuse what no calendar has."""
+    if days > MOST_DAYS:
+        raise BadValue(argument, days, f"expected at most {MOST_DAYS}, which is a hundred years")
+
+
 def _builder(
     common: str, issuer: x509.Name | None, key: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
     """A certificate to be signed by `issuer`, or by itself."""
+    check_days("days", days)
     subject, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]), datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -41,7 +41,11 @@ class Inbox:
 
     def look(self, accept: Callable[[Signed], Any]) -> None:
         """Offer every document that is new, or was refused."""
-        for path in documents_in(self._folder):
+        try:
+            documents = documents_in(self._folder)
+        except OSError:  # too many files are open: at the next look
+            return
+        for path in documents:
             try:
                 about = path.stat()
                 if self._settled.get(path) == (about.st_mtime_ns, about.st_size):
@@ -79,13 +83,7 @@ def verifier(plan: Plan, identities: Callable[[], Identities]) -> Verify:
 
 def check_signed(signed: Signed, plan: Plan, identities: Identities, everybody: Collection[int]) -> None:
     """The word of any authority that counts today will do, or that of everybody."""
-    authorities = identities.authorities
-    for k, authority in enumerate(reversed(authorities), 1):
-        try:
-            return signed.check(KIND, plan.run_name, authority, identities, everybody)
-        except GossamerError:
-            if k == len(authorities):
-                raise
+    signed.check_by_any(KIND, plan.run_name, identities.authorities, identities, everybody)
 
 
 def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[Any]) -> list[Change]:
@@ -104,6 +102,8 @@ def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[
             history.check(change, algorithm, plan.config.run.steps)
         except GossamerError as error:
             raise GossamerError(f"{path}: ", *error.parts) from None
+        if plan.learner in change.joins:
+            journal.begin_at(change.at)
         journal.keep_change(change.version, signed.encoded())
         history.changes.append(change)
         if plan.learner in change.joins:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gossamer.peers.certificates import fingerprint_in, members_in
 from gossamer.peers.config import Plan
@@ -36,7 +37,7 @@ SALT = b"gossamer agreement in words 1"
 
 def slow(content: object, salt: bytes, size: int) -> bytes:
     """A digest that costs some 40 ms and 16 MiB, so that few can be tried."""
-    return hashlib.scrypt(json.dumps(content, sort_keys=True).encode(), salt=salt, dklen=size, n=1 << 14, r=8, p=1)
+    return _cached(json.dumps(content, sort_keys=True), salt, size)
 
 
 def digest_of(agreement: str, authority: str, members: Mapping[int, str]) -> bytes:
@@ -51,6 +52,11 @@ def compared(plan: Plan) -> bytes:
     authority = plan.read(party.authority)
     members = {} if party.members is None else members_in(plan.read(party.members), authority)
     return digest_of(plan.agreement, fingerprint_in(authority), {j: fingerprint_in(one) for j, one in members.items()})
+
+
+@lru_cache(maxsize=16)  # it is slow on purpose, and asked for often
+def _cached(text: str, salt: bytes, size: int) -> bytes:
+    return hashlib.scrypt(text.encode(), salt=salt, dklen=size, n=1 << 14, r=8, p=1)
 
 
 def words_of(plan: Plan) -> str:

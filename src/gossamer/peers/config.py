@@ -427,7 +427,7 @@ def _tables(config: Config, tables: Sequence[str]) -> list[str]:
         lines += [f"[{table}]", *(f"{k} = {toml_value(v)}" for k, v in shown.items()), ""]
         for name, inner in given.items():
             if isinstance(inner, dict) and inner:
-                lines += [f"[{table}.{name}]", *(f"{json.dumps(k)} = {toml_value(v)}" for k, v in inner.items()), ""]
+                lines += [f"[{table}.{name}]", *(f"{toml_value(k)} = {toml_value(v)}" for k, v in inner.items()), ""]
     return lines
 
 

@@ -20,7 +20,6 @@ from gossamer.peers.config import Plan
 from gossamer.peers.logs import log
 from gossamer.peers.pair_keys import check_own_key
 from gossamer.peers.revocation import ACCEPTED, FILE, KIND, list_in, newer_list, read_accepted
-from gossamer.peers.signed import Signed
 
 LOOK = 3.0  # seconds between two looks
 DAYS = (30, 14, 7, 3, 1)  # before its end a certificate's owner is told
@@ -40,7 +39,13 @@ def read_credentials(plan: Plan, keep: bool = False) -> Credentials:
     check_pair(own)
     if plan.secrets is not None:
         check_own_key(plan, shared_key_in(own.certificate, "this party"))
-    return Credentials(own, read_identities(plan, keep))
+    identities = read_identities(plan, keep)
+    if identities.is_signed(own.certificate) and identities.named(own.certificate) != plan.learner:
+        raise GossamerError(
+            f"{plan.folder / party.certificate} is not learner {plan.learner}'s of this run: have the right one "
+            "signed, or put the old one back."
+        )
+    return Credentials(own, identities)
 
 
 def read_identities(plan: Plan, keep: bool = False) -> Identities:
@@ -63,20 +68,10 @@ def _revoked(plan: Plan, authorities: list[bytes], enrolled: Identities, keep: b
     newer = newer_list(plan.folder, accepted)
     if newer is None:
         return accepted.revoked
-    _check(newer, plan, authorities, enrolled)
+    newer.check_by_any(KIND, plan.run_name, authorities, enrolled, range(plan.config.run.learners))
     if keep:
         newer.save(plan.folder / ACCEPTED)
     return list_in(newer, FILE).revoked
-
-
-def _check(newer: Signed, plan: Plan, authorities: list[bytes], enrolled: Identities) -> None:
-    """The list of any authority that counts today will do, or of all learners."""
-    for k, authority in enumerate(reversed(authorities), 1):
-        try:
-            return newer.check(KIND, plan.run_name, authority, enrolled, range(plan.config.run.learners))
-        except GossamerError:
-            if k == len(authorities):
-                raise
 
 
 class CredentialsWatch:
@@ -98,7 +93,10 @@ class CredentialsWatch:
     def look(self) -> Credentials | None:
         """Other credentials, where the folder has some that are good; to be asked every few seconds."""
         self._tell_end()
-        files = self._files()
+        try:
+            files = self._files()
+        except OSError:  # too many are open, or one is just replaced: what counts goes on counting, until the next look
+            return None
         if files == self._seen:
             return None
         try:

@@ -162,6 +162,8 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
     until = f"{datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left):%Y-%m-%d}"
     if left < SOON:
         warnings.append(f"The certificate ends on {until}, in {left:.0f} days: have it renewed (gossamer party renew).")
+    if not identities.is_signed(own.certificate):
+        warnings.append("No authority of today has signed the certificate: neighbours take it if they list it.")
     if plan.secrets is not None:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 from urllib.parse import unquote
 
-LOOK = 0.02  # seconds between looks at how many have come
+LOOK = 0.02  # seconds between looks at who is there
 PLACES = ("/proc/self/fd", "/dev/fd")
 
 
@@ -37,23 +37,28 @@ class Peer(NamedTuple):
 class Door:
     """The connections to one port, of which `most` may be open."""
 
-    def __init__(self, port: int, most: int, arrived: Callable[[], int], known: Callable[[], Collection[Peer]]) -> None:
-        """`arrived` says how many have come so far, `known` which ones have a stream."""
-        self._port, self._most, self._arrived, self._known = port, most, arrived, known
-        self.ended = 0
+    def __init__(self, port: int, most: int, known: Callable[[], Collection[Peer]]) -> None:
+        """`known` says which connections have a stream."""
+        self._port, self._most, self._known = port, most, known
+        self._loop = asyncio.get_running_loop()
+        self._looked, self._soon = 0, False
+        self.arrived = self.ended = 0
 
-    async def watch(self) -> None:
-        """Look again as soon as so many have come that all places could be taken; costs nothing before."""
-        looked = 0
-        while True:
-            await asyncio.sleep(LOOK)
-            arrived = self._arrived()
-            if arrived - looked >= self._most // 4:
-                self.make_room()
-                looked = arrived
+    def came(self) -> None:
+        """One more has come; gRPC says so in threads of its own."""
+        self.arrived += 1
+        if self.arrived - self._looked >= self._most // 4:  # so many that all places could soon be taken
+            with contextlib.suppress(RuntimeError):  # the loop is over
+                self._loop.call_soon_threadsafe(self._look_soon)
+
+    def _look_soon(self) -> None:
+        if not self._soon:
+            self._soon = True
+            self._loop.call_later(LOOK, self.make_room)
 
     def make_room(self) -> None:
         """Where strangers have more than half of the places, end some until they have a quarter."""
+        self._looked, self._soon = self.arrived, False
         known, strangers = set(self._known()), defaultdict[str, list[socket.socket]](list)
         for peer, one in _connections(self._port):
             if peer in known:

@@ -15,6 +15,7 @@ and in members.pem at everybody.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +25,9 @@ import msgspec
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+from gossamer.peers.authorities import follow
 from gossamer.peers.bundle import ALLOWED, Bundle, write_bundle
-from gossamer.peers.certificates import Pair, certify, days_left, fingerprint_in, name_of
+from gossamer.peers.certificates import Identities, Pair, certify, check_pair, days_left, fingerprint_in, name_of
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, read_config, to_toml
 from gossamer.peers.folders import learners_in
@@ -46,7 +48,9 @@ class Enrolled(NamedTuple):
 def read_authority(folder: Path) -> Pair:
     """The authority's key and certificate, wherever it is kept."""
     try:
-        return Pair((folder / "key.pem").read_bytes(), (folder / CERTIFICATE).read_bytes())
+        found = Pair((folder / "key.pem").read_bytes(), (folder / CERTIFICATE).read_bytes())
+        check_pair(found)
+        return found
     except OSError as error:
         raise GossamerError(
             f"{error.filename} cannot be read ({error.strerror}): say where the authority is, --authority FOLDER."
@@ -161,6 +165,12 @@ def _renewed(
                 "with 'gossamer party renew', where the party's key is."
             )
         plan, place = read_config(places[found]), places[found]
+        today = datetime.datetime.now(datetime.UTC).date()
+        first = plan.read(plan.config.party.authority)
+        if signer.certificate not in follow(study, plan.run_name, first, Identities(first), len(places), today):
+            raise GossamerError(
+                f"{authority} is no authority that counts in {study} today: give the one that signed, or followed."
+            )
         hosts = _hosts(request.address or _address([read_config(one).config for one in places], found))
         lasts = min(365 if days is None else days, max(1, math.floor(days_left(signer.certificate))))
         shared = None if plan.secrets is None else read_request(place / REQUEST).secret

@@ -87,6 +87,10 @@ class Records:
             self._digested = some
         return f"{self._digested} records {self._digest.hexdigest()}"
 
+    def check(self) -> None:
+        """Refuse to go on with a followed file that was replaced; to be asked now and then."""
+        self._source.check()
+
     def poll(self) -> None:
         """Take in what has come since."""
         for place, columns in self._source.news():
@@ -137,6 +141,7 @@ class Spool:
         except OSError as error:
             why = f"{self._path} cannot be written ({error.strerror}): free the disk, start again."
             self._error = GossamerError(why)
+            self._error.__cause__ = error
         except GossamerError as error:
             self._error = error
 

@@ -40,6 +40,8 @@ def make_folders(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GossamerError(f"{folder} exists already: give a new folder.")
+    for config in configs:
+        to_toml(config)  # refuses what no file can have before anything is there
     run = configs[0].run
     signer = make_authority(run.id, days)
     _write(folder / "authority" / "certificate.pem", signer.certificate)

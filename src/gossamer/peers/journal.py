@@ -8,6 +8,7 @@ One transaction a round (SQLite, write-ahead log):
     about    run, learner, settings' fingerprint, and epoch: how many times this journal was opened (life, in logs);
              release, which last wrote to it;
              unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected;
+             begins, the first round of a learner that joined;
              secret, the key of noise that is shared with others: see gossamer.peers.pair_keys
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
@@ -22,11 +23,16 @@ was lost or put back, and is refused. A message that is a field of the state, as
 written a second time: it is that field in the numbers in which it travels, on every machine. Releases before this one
 cannot go on from such a row.
 
-A checksum of 16 bytes tells whether row and file are still what they were. It is two sums modulo 2^64 over the words
-of 64 bits of each piece, Σ w_k and Σ k w_k, a last word filled up with zeros, and the number of bytes: whatever changes
-within one word changes the first sum, so that any bit that flips is seen, and most words that change places change the
-second. It is no defence against somebody who writes to the disk on purpose: nothing here is. Rows from before it have
-a sum of the messages alone, and are read as they were written; from then on rows have this one.
+A database that is one round behind its files is what a crash between the two leaves. It may also have lost its newest
+row: SQLite leaves out all of its log from a page on whose checksum is wrong, without a word, so one bit can take back a
+round that was sent. Nobody can tell the two apart. So that round is not drawn again in either case: its file has the
+row, too, behind its end, and if it is whole the round is taken from there. If it is not, a round was never sent from
+it, since a file is whole before its row, and a row there before anything is sent.
+
+A checksum of 16 bytes (gossamer.peers.journal_sums) tells whether row and file are still what they were. Of the table
+`about` there is a digest in it, and of the table `late` a sum in the newest row; a release before these leaves the life
+in the digest behind its own, and then the digest is made anew. Rows from before the checksum have a sum of the messages
+alone, and are read as they were written.
 
 durability="process" survives the end of the process, kill -9 included; "power" also waits for the disk with every
 commit, and survives the end of the machine. It waits twice a round, first for the vectors and then for the row, and
@@ -52,7 +58,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
-from gossamer.peers.summing import add_words
+from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word, sum_of_messages
 from gossamer.peers.wire import Dtype, encode
 from gossamer.types import Array
 from gossamer.version import __version__
@@ -68,6 +74,7 @@ create table late (round integer, sender integer, primary key (round, sender)) w
 CHANGES = "create table if not exists changes (version integer primary key, document blob not null, checksum blob)"
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
 HEAD = struct.Struct("<16s16sq")  # tag, run, round
+LENGTH = struct.Struct("<I")
 TAG = 16
 SYNC = getattr(os, "fdatasync", os.fsync)  # which not every system has
 COLUMNS = "round, slot, tag, about, checksum"
@@ -101,6 +108,9 @@ class _About(msgspec.Struct):
     heard: dict[int, tuple[int, int]]
     read: str
     check: int = 0  # of the messages, in rows without a checksum of their own
+    late: list[tuple[int, int]] = []  # what this round adds to the table
+    late_sum: int = -1  # of the whole table, this round's included; none in rows of a release before it
+    settings: str = ""  # the fingerprint; where it is there, the file has the row behind its end
     same: dict[str, Same] = {}  # by channel; its vector is empty
 
 
@@ -125,8 +135,10 @@ class Journal:
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
         self._files: dict[int, int] = {}
         try:
+            if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from None
         try:
             self._open(run, learner, fingerprint)
@@ -136,7 +148,7 @@ class Journal:
         except GossamerError:
             self._db.close()
             raise
-        except ValueError as error:  # a text of the database that is none, or no number
+        except (ValueError, TypeError, AttributeError) as error:  # a value of the database that is none, or no number
             self._db.close()
             raise self._damaged(str(error)) from None
 
@@ -155,6 +167,7 @@ class Journal:
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
             self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
+        self._check_about()
         if "checksum" not in {name for _, name, *_ in self._db.execute("pragma table_info(rounds)")}:
             self._db.execute("alter table rounds add column checksum blob")  # of a release before it
         self._db.execute(CHANGES)  # which journals of a release before it do not have
@@ -162,9 +175,11 @@ class Journal:
         self.unused = self._db.execute("select 1 from about where name = 'unused'").fetchone() is not None
         if not drawn or (self.unused and any(self._setting(name) != wanted for name, wanted in settings.items())):
             self._db.execute("delete from rounds")  # nothing of it was ever sent: it can be anybody's
+            self._db.execute("delete from late")
             known = dict(self._db.execute("select name, value from about where name in ('run', 'learner')"))
             if any(settings[name] != value for name, value in known.items()):
                 self._db.execute("delete from changes")
+                self._db.execute("delete from about where name = 'begins'")
             self._db.executemany("insert or replace into about values (?, ?)", settings.items())
         for name, wanted in settings.items():
             stored = self._setting(name)
@@ -178,26 +193,75 @@ class Journal:
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
+        self._sum_about()
         self._db.execute("commit")
-        self._newest, self._needed = -1, 0  # the newest round, and the oldest of which messages are needed
+        self._settings = fingerprint
+        begins = self._db.execute("select value from about where name = 'begins'").fetchone()
+        self._needed = 0 if begins is None else int(begins[0])  # the oldest round of which messages are needed
+        self._newest = self._needed - 1
         row = self._newest_row()
         if row is not None:
             self._newest, self._needed = row.round, self._decoded(row.about).used
+        self._late_sum = self._check_late(row)
         self._check_rounds()
         self._refuse_older(self._newest)
+        self._take_round_of_file()
+
+    def _check_about(self) -> None:
+        """Refuse a table `about` of which a bit was changed; one that a release without a digest wrote is taken."""
+        check = self._db.execute("select cast(value as blob) from about where name = 'check'").fetchone()
+        if check is None:
+            return
+        life, _, digest = check[0].partition(b" ")
+        found = self._db.execute("select value from about where name = 'epoch'").fetchone()
+        epoch = int(found[0]) if found is not None else -1
+        if epoch < int(life) or (epoch == int(life) and digest.decode() != self._digest_of_about()):
+            raise self._damaged("what it says of itself has changed on the disk")
+
+    def _digest_of_about(self) -> str:
+        query = "select cast(name as blob), cast(value as blob) from about where name != 'check' order by name"
+        return digest_of_rows(self._db.execute(query).fetchall())
+
+    def _sum_about(self) -> None:
+        """In every transaction that has changed the table."""
+        check = f"{self.epoch} {self._digest_of_about()}"
+        self._db.execute("insert or replace into about values ('check', ?)", (check,))
+
+    def _check_late(self, newest: Row | None) -> int:
+        """The sum of the table `late`; refuses one that is not what the newest round says."""
+        total = sum(map(late_word, self._read_table("select round, sender from late"))) % 2**63
+        if newest is not None and self._decoded(newest.about).late_sum not in (-1, total):
+            raise self._damaged("what it went on without has changed on the disk")
+        return total
+
+    def _take_round_of_file(self) -> None:
+        """A round that was drawn, and of which the database has no row: take it from its file, if that is whole."""
+        for slot in range(self._slots):
+            place = self.path.with_name(f"{self.path.name}.{slot}")
+            head = _head_of(place)
+            if head is None or head[1:] != (self._run, self._newest + 1):
+                continue
+            tag, _, round_ = head
+            _, _, after = place.read_bytes()[HEAD.size :].partition(tag)
+            size = int.from_bytes(after[: LENGTH.size], "little")
+            about, checksum = after[LENGTH.size : LENGTH.size + size], after[LENGTH.size + size :][:TAG]
+            row = Row(round_, slot, tag, about, checksum)
+            try:
+                known, _ = self._read(row)
+            except GossamerError:  # it was not written to its end
+                continue
+            if known.settings == self._settings:
+                self._put(row, known.late)
+                self._newest, self._needed, self._late_sum = round_, known.used, known.late_sum
+            return
 
     def _check_rounds(self) -> None:
         """Refuse a row that says another round than its file: the newest would be taken for an older one."""
         for row in map(Row._make, self._read_table(f"select {COLUMNS} from rounds")):
             place = self.path.with_name(f"{self.path.name}.{row.slot}")
-            if not place.is_file():
-                continue
-            with place.open("rb") as file:
-                head = file.read(HEAD.size)
-            if len(head) == HEAD.size:
-                tag, _, round_ = HEAD.unpack(head)
-                if tag == row.tag and round_ != row.round:
-                    raise self._damaged(f"a row says round {row.round}, and {place.name} is of round {round_}")
+            head = _head_of(place)
+            if head is not None and head[0] == row.tag and head[2] != row.round:
+                raise self._damaged(f"a row says round {row.round}, and {place.name} is of round {head[2]}")
 
     def _check_whole(self) -> None:
         """Refuse a database of which a page was changed: a round that it lost could be drawn again."""
@@ -206,12 +270,16 @@ class Journal:
             raise self._damaged(" ".join(" ".join(found).split()))
 
     def _refuse_older(self, newest: int) -> None:
-        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run."""
-        for place in (each for each in self.path.parent.iterdir() if each.is_file()):
-            with place.open("rb") as file:
-                head = file.read(HEAD.size)
-            if len(head) == HEAD.size:
-                _, run, round_ = HEAD.unpack(head)
+        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run.
+
+        The database itself is left out: SQLite's lock is the process's, and goes as soon as the process closes any
+        other descriptor of the same file; then a second process could draw the same rounds.
+        """
+        own = {self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))}
+        for place in (each for each in self.path.parent.iterdir() if each.name not in own and each.is_file()):
+            head = _head_of(place)
+            if head is not None:
+                _, run, round_ = head
                 if run == self._run and not place.name.startswith(f"{self.path.name}."):
                     raise GossamerError(
                         f"journal {self.path}: {place.name} is of the same learner and run, of round {round_}: what "
@@ -268,7 +336,11 @@ class Journal:
             arrays.append(("sent." + name, np.frombuffer(b"" if isinstance(data, Same) else data, np.uint8)))
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
-        about = msgspec.msgpack.encode(_About(listed, used, now.charged, dict(now.heard), now.read, same=same))
+        late_sum = (self._late_sum + sum(map(late_word, late))) % 2**63
+        said = _About(
+            listed, used, now.charged, dict(now.heard), now.read, 0, list(late), late_sum, self._settings, same
+        )
+        about = msgspec.msgpack.encode(said)
         try:
             if not self._newest < now.round < self._needed + self._slots:
                 raise GossamerError(  # what was sent would be changed, or what is still needed overwritten
@@ -276,19 +348,25 @@ class Journal:
                 )
             head = HEAD.pack(tag, self._run, now.round)
             pieces = [array.reshape(-1).view(np.uint8) for _, array in arrays]
-            self._write(slot, [head, *[piece.data for piece in pieces], tag])
-            row = (slot, now.round, tag, about, checksum_of([head, about, *pieces]))
-            if late:
-                self._db.execute("begin immediate")
-                self._db.executemany("insert or ignore into late values (?, ?)", late)
-            self._db.execute("insert or replace into rounds values (?, ?, ?, ?, ?)", row)  # a transaction by itself
-            if late:
-                self._db.execute("commit")
-            self._newest, self._needed = now.round, used
+            row = Row(now.round, slot, tag, about, checksum_of([head, about, *pieces]))
+            self._write(slot, [head, *[piece.data for piece in pieces], tag, _behind(row)])
+            self._put(row, late)
+            self._newest, self._needed, self._late_sum = now.round, used, late_sum
         except (sqlite3.Error, OSError) as error:
             if self._db.in_transaction:
                 self._db.execute("rollback")
             raise self._unusable(error) from None
+
+    def _put(self, row: Row, late: Iterable[tuple[int, int]]) -> None:
+        """One transaction: the row of a round whose file is whole."""
+        late = list(late)
+        if late:
+            self._db.execute("begin immediate")
+            self._db.executemany("insert or ignore into late values (?, ?)", late)
+        values = (row.slot, row.round, row.tag, row.about, row.checksum)
+        self._db.execute("insert or replace into rounds values (?, ?, ?, ?, ?)", values)  # a transaction by itself
+        if late:
+            self._db.execute("commit")
 
     def _write(self, slot: int, pieces: list[Any]) -> None:
         """All pieces, one after the other, from the file's start."""
@@ -318,7 +396,10 @@ class Journal:
         if not self.unused:
             return
         try:
+            self._db.execute("begin immediate")
             self._db.execute("delete from about where name = 'unused'")
+            self._sum_about()
+            self._db.execute("commit")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         self.unused = False
@@ -333,7 +414,10 @@ class Journal:
         """Take the key in, on the disk whatever the durability is: where it comes from it is removed after this."""
         try:
             self._db.execute("pragma synchronous=full")
+            self._db.execute("begin immediate")
             self._db.execute("insert or replace into about values ('secret', ?)", (secret.hex(),))
+            self._sum_about()
+            self._db.execute("commit")
             self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
@@ -350,6 +434,7 @@ class Journal:
             self._db.execute("begin immediate")
             self._db.execute("insert or ignore into about values ('delivered', 'yes')")
             self._db.execute("delete from about where name = 'secret'")
+            self._sum_about()
             self._db.execute("commit")
             self._db.execute("pragma wal_checkpoint(truncate)")  # or the file would have it until the next one
         except sqlite3.Error as error:
@@ -399,6 +484,14 @@ class Journal:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
+    def begin_at(self, round_: int) -> None:
+        """Of a learner that joins: its first round. Before anything else of it is here."""
+        try:
+            self._db.execute("insert or replace into about values ('begins', ?)", (str(round_),))
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        self._newest, self._needed = round_ - 1, round_
+
     def changes(self) -> list[bytes]:
         """The documents of membership that were accepted, in their order."""
         found = self._read_table("select version, document, checksum from changes order by version")
@@ -412,15 +505,16 @@ class Journal:
         known = self._decoded(row.about)
         sizes = [nbytes for *_, nbytes in known.vectors]
         whole = HEAD.size + sum(sizes) + TAG
+        wanted = whole + (len(_behind(row)) if known.settings else 0)
         try:
-            if min(sizes) < 0 or os.fstat(self._file(row.slot)).st_size < whole:
+            if min(sizes) < 0 or os.fstat(self._file(row.slot)).st_size < wanted:
                 raise self._damaged(f"{name} is not of its round {row.round}")
-            raw = os.pread(self._file(row.slot), whole, 0)
-            while len(raw) < whole and (more := os.pread(self._file(row.slot), 1 << 30, len(raw))):
+            raw = os.pread(self._file(row.slot), wanted, 0)
+            while len(raw) < wanted and (more := os.pread(self._file(row.slot), wanted - len(raw), len(raw))):
                 raw += more
         except OSError as error:
             raise self._damaged(str(error)) from None
-        raw = raw[:whole]
+        raw, behind = raw[:whole], raw[whole:]
         head = HEAD.pack(row.tag, self._run, row.round)
         if len(raw) < whole or raw[: HEAD.size] != head or raw[-TAG:] != row.tag:
             raise self._damaged(f"{name} is not of its round {row.round}")
@@ -428,10 +522,10 @@ class Journal:
         pieces = [memoryview(raw)[first:end] for first, end in itertools.pairwise(ends)]
         if row.checksum is None:
             sent = [piece for (vector, *_), piece in zip(known.vectors, pieces, strict=True) if vector[:5] == "sent."]
-            same = _sum_of_messages(sent) == known.check
+            same = sum_of_messages(sent) == known.check
         else:  # before anything is made of what is said here
             same = checksum_of([head, row.about, *pieces]) == row.checksum
-        if not same:
+        if not same or (known.settings and behind != _behind(row)):
             raise self._damaged(f"{name} has changed on the disk")
         vectors = {}
         for (vector, dtype, shape, _), piece in zip(known.vectors, pieces, strict=True):
@@ -451,6 +545,20 @@ class Journal:
         self._files = {}
 
 
+def _head_of(place: Path) -> tuple[bytes, bytes, int] | None:
+    """(tag, run, round) with which a file of vectors begins; None where there is none, or it is too short."""
+    if not place.is_file():
+        return None
+    with place.open("rb") as file:
+        head = file.read(HEAD.size)
+    return HEAD.unpack(head) if len(head) == HEAD.size else None
+
+
+def _behind(row: Row) -> bytes:
+    """What a file has behind its end of its own row."""
+    return LENGTH.pack(len(row.about)) + row.about + (row.checksum or b"")
+
+
 def sync_folder(folder: Path) -> None:
     """That a new file is in its folder survives the end of the machine, too."""
     place = os.open(folder, os.O_RDONLY)
@@ -458,26 +566,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(place)
     finally:
         os.close(place)
-
-
-def checksum_of(pieces: Iterable[Any]) -> bytes:
-    """16 bytes that are others as soon as one bit of the pieces is: see above."""
-    plain = weighted = 0
-    for piece in pieces:
-        data = np.frombuffer(piece, np.uint8)
-        words, rest = data[: len(data) // 8 * 8].view("<u8"), data[len(data) // 8 * 8 :].tobytes()
-        first, second = add_words(words)
-        last = int.from_bytes(rest, "little")
-        plain += first + last + (len(data) << 32)
-        weighted = 31 * weighted + second + (len(words) + 1) * last
-    return struct.pack("<QQ", plain % 2**64, weighted % 2**64)
-
-
-def _sum_of_messages(messages: Iterable[Any]) -> int:
-    """The sum that rows had before they had a checksum: of all messages' bytes, four at a time."""
-    total = 0
-    for data in messages:
-        whole = np.frombuffer(data, np.uint8)
-        words, rest = whole[: len(whole) // 4 * 4].view("<u4"), whole[len(whole) // 4 * 4 :]
-        total += int(words.sum(dtype=np.uint64)) + int(rest.sum(dtype=np.uint64))
-    return total % 2**63

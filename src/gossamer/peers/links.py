@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from gossamer.errors import GossamerError
 from gossamer.peers.backoff import Backoff, Outcome
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.descriptors import connections_allowed
@@ -37,13 +36,18 @@ from gossamer.peers.door import Door, peer_of
 from gossamer.peers.logs import Rarely
 from gossamer.peers.looking import Faces
 from gossamer.peers.outbound import ANSWERS, Outbound
+from gossamer.peers.passing import TryLater
 from gossamer.peers.release import decode_release, encode_release
 from gossamer.peers.transport import Arrived, Transport, Wiring
-from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack
+from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack, quoted
 
 METHOD, HEAR = "/gossamer.Link/Open", "/gossamer.Link/Hear"
 FIRST_WORDS, HEARD_OUT = 2, 5.0  # messages of a stranger: its hello and its settings; seconds that it has for them
-COUNT = 60.0  # seconds between looks at how many connections became no link
+COUNT = 60.0  # seconds between looks at how many connections became no link, and at who never came
+NOT_DIALLED = (
+    "learner {0} has to open it, and never has: it is not there yet, cannot reach where learner {1} listens, or leaves "
+    "it to learner {1} (dial in [neighbours.{1}] of learner {0})"
+)
 OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -98,15 +102,16 @@ class Links(Transport):
         self._queues: dict[Way, Outbound] = {}
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
+        self._ever: set[Way] = set()  # links that others have opened at some time
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
-        self._watching: list[asyncio.Task[None]] = []
+        self._counting: asyncio.Task[None] | None = None
         self._server: Any = None
         self._door: Door
         self._renewed: Any = None  # certificates that the next handshake takes over
         self._failure: asyncio.Future[None] | None = None
         self.port = 0
         self.dials = Counter()
-        self.shaken = self.links = 0  # handshakes that were begun here, and streams that were opened
+        self.links = 0  # streams that others have opened
         self._rarely = Rarely()
 
     async def start(self) -> None:
@@ -126,15 +131,13 @@ class Links(Transport):
         try:
             self.port = self._server.add_secure_port(self._listen, credentials)
         except RuntimeError:
-            raise GossamerError(
+            raise TryLater(
                 f"[party] listen = {self._listen!r} cannot be listened on: it is in use, or not of this machine; "
                 "end who uses it, or choose another and tell the neighbours."
             ) from None
         await self._server.start()
-        self._door = Door(
-            self.port, most, lambda: self.shaken, lambda: [peer_of(one.peer) for one in self._callers.values()]
-        )
-        self._watching = [asyncio.create_task(self._count()), asyncio.create_task(self._door.watch())]
+        self._door = Door(self.port, most, lambda: [peer_of(one.peer) for one in self._callers.values()])
+        self._counting = asyncio.create_task(self._count())
 
     def dial(self) -> None:
         for j, address in self._addresses.items():
@@ -187,7 +190,7 @@ class Links(Transport):
 
     def _for_handshake(self) -> Any:
         """Asked by gRPC, in a thread of its own, at every handshake: new certificates, or none."""
-        self.shaken += 1
+        self._door.came()
         renewed, self._renewed = self._renewed, None
         return renewed
 
@@ -206,7 +209,7 @@ class Links(Transport):
         await self._failure
 
     async def close(self) -> None:
-        tasks = [*self._dialling.values(), *self._watching]
+        tasks = [*self._dialling.values(), *([self._counting] if self._counting else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -240,7 +243,7 @@ class Links(Transport):
                 event, outcome, why = "link closed", Outcome.REFUSED, "the other side ended it"
             except grpc.aio.AioRpcError as error:
                 outcome = Outcome.REFUSED if error.code() in REFUSED else Outcome.LOST
-                why = f"{error.code().name}: {error.details()}"
+                why = f"{error.code().name}: {quoted(error.details() or '')}"
             except Exception as error:  # whatever it was, the link is dialled again
                 why = repr(error)
             if not opened:
@@ -309,6 +312,7 @@ class Links(Transport):
         task = asyncio.current_task()
         assert task is not None
         self._callers[way] = mine = Caller(shown, context.peer(), task)
+        self._ever.add(way)
         if caller in self._seen:
             self._seen[caller].set()
         queue.put(self._hello())
@@ -379,15 +383,23 @@ class Links(Transport):
         return apart
 
     async def _count(self) -> None:
-        """Say rarely that there were connections that became no link: gRPC does not tell whose they were."""
+        """Say rarely that there were connections that became no link, of whom gRPC does not tell whose they were, and
+        which links were never opened, where a firewall may be the reason."""
         known = 0
         while True:
             await asyncio.sleep(COUNT)
-            now = max(known, self.shaken - self.links)
+            now = max(known, self._door.arrived - self.links)
             if now > known:
                 why = f"{now - known} connections in {COUNT:.0f} s showed no certificate of this run, or opened no link"
                 self._rarely.say("strangers", f"? → {self._i}", why)
             known = now
+            for way in sorted(self._awaited()):
+                self._rarely.say("not dialled", self._edge(way), NOT_DIALLED.format(way.neighbour, self._i))
+
+    def _awaited(self) -> set[Way]:
+        """Links that others have to open, and never have."""
+        ways = {Way(j, True) for j in self._addresses} | {Way(j, False) for j in self._hears}
+        return {way for way in ways - self._ever if not self._opens(way)}
 
 
 async def _pump(queue: Outbound, write: Callable[[bytes], Any]) -> None:

@@ -5,14 +5,16 @@ It quotes no record, except where a learner ended because it could not read one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gossamer.errors import GossamerError
 
@@ -43,16 +45,34 @@ class Words(logging.Formatter):
         return "".join(letter if letter.isprintable() else "?" for letter in said)  # some of it others have said
 
 
+class Unfailing:
+    """What cannot be logged, as on a full disk, is left out: a log ends no learner, and prints no traceback."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+class LogFile(Unfailing, logging.FileHandler):
+    """log.jsonl, its owner's alone from the beginning."""
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600))
+
+
+class LogStream(Unfailing, logging.StreamHandler[TextIO]):
+    """Standard error."""
+
+
 def log_to(path: Path, quiet: bool) -> None:
     """Log to a file, and, unless it shall be quiet, in words to standard error."""
     log.setLevel(logging.INFO)
     log.propagate = False
     try:
-        file = logging.FileHandler(path, encoding="utf-8")
+        file = LogFile(path)
     except OSError as error:
         raise GossamerError(f"{path} cannot be written ({error.strerror}): free the place, and start again.") from None
     file.setFormatter(JsonLines())
-    shown = logging.StreamHandler(sys.stderr)
+    shown = LogStream(sys.stderr)
     shown.setFormatter(Words())
     stop_logging()
     log.handlers = [file] if quiet else [file, shown]
@@ -60,7 +80,8 @@ def log_to(path: Path, quiet: bool) -> None:
 
 def stop_logging() -> None:
     for handler in log.handlers:
-        handler.close()
+        with contextlib.suppress(OSError):  # what is still to be written finds no room
+            handler.close()
     log.handlers = []
 
 

@@ -238,6 +238,8 @@ class Node:
             if self.done and not before:
                 for j in self._not_held(self.party.tells):
                     self._send(j, pack_once(Done()))
+            elif self.party.needs_no_more(sender):  # it leaves, and need not stay for this learner's sake
+                self._send(sender, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)
 

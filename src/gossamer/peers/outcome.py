@@ -54,10 +54,10 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
     np.savez(
         buffer, theta=model.parameters(theta, columns), about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     )
-    replace_file(plan.folder / OUTCOME, buffer.getvalue())
+    replace_file(plan.folder / OUTCOME, buffer.getvalue(), private=True)
     own = io.BytesIO()
     np.save(own, model.parameters(party.state.theta, columns))
-    replace_file(plan.folder / OWN_MODEL, own.getvalue())
+    replace_file(plan.folder / OWN_MODEL, own.getvalue(), private=True)
 
 
 def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:

@@ -26,6 +26,7 @@ from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
 from gossamer.peers.certificates import Identities, Pair, check_pair, key_pem, members_in, shared_key_in
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
+from gossamer.peers.credentials import read_identities
 from gossamer.peers.pair_keys import check_own_secret, to_pem
 from gossamer.peers.request import Request, listen_at, make_request, read_request
 from gossamer.peers.succession import handed_on, key_fingerprint, steps_in
@@ -151,9 +152,7 @@ def take_certificate(folder: Path, bundle: Bundle) -> None:
     kept, fresh = folder / party.key, folder / NEW_KEY
     key = fresh if fresh.exists() and _fits(fresh, certificate) else kept
     check_pair(Pair(key.read_bytes(), certificate))
-    authority = plan.read(party.authority)
-    members = {} if party.members is None else members_in(plan.read(party.members), authority)
-    if Identities(authority, members=members).whose(certificate) != plan.learner:
+    if read_identities(plan).whose(certificate) != plan.learner:
         raise GossamerError(f"the certificate is not learner {plan.learner}'s of this run: ask for this party's own.")
     if plan.secrets is not None:
         check = shared_key_in(certificate, "this party").public_bytes_raw()

@@ -197,6 +197,7 @@ class Party:
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
         if addressed:
             self._outbox[t] = addressed
+        self._forget_used()  # where a listener has gone on without it, it has said so before
 
     def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview], dict[str, Same]]:
         """Of round t the gradient, what leaves this learner as it travels, and what of that is a field of the state."""
@@ -525,6 +526,11 @@ class Party:
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
+
+    def needs_no_more(self, listener: int) -> bool:
+        """Whether a neighbour that has left, or leaves next, has used all that it was sent."""
+        gone = any(listener in change.leaves and change.at <= self.round for change in self.history.changes)
+        return gone and not any(listener in told and t > self._acked[listener] for t, told in self._outbox.items())
 
     def links(self) -> tuple[list[int], list[int]]:
         """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.dials import Places, places_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
-from gossamer.peers.logs import log, log_to, stop_logging
+from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
@@ -39,6 +40,7 @@ from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
 from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.passing import passing_state
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 from gossamer.privacy import PrivateBoundary
@@ -46,7 +48,8 @@ from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
 from gossamer.standardising import looks_of
 
-TICK, LINGER = 0.2, 30.0  # seconds
+TICK, LINGER, LEAVE_AGAIN = 0.2, 30.0, 5.0  # seconds
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # each asks a learner to end in order
 
 
 Linked = tuple[list[int], list[int]]  # whom a learner reaches, and who reaches it
@@ -66,6 +69,9 @@ class LearnerProcess:
         self.plan, self._hook, self._connect = plan, hook, connect
         self._spool: Spool | None = None
         self._said_end = False
+        self._left, self._leave_at = False, 0.0  # the outcome: whether it was written, when it is tried again
+        self._unwritten = Counter[str]()
+        self._check_at = 0.0  # when the file of records is looked at again
         run, party = plan.config.run, plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
@@ -124,15 +130,25 @@ class LearnerProcess:
                 "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
             )
 
+    def tell_failure(self, error: Exception) -> None:
+        """Leave in the status how the learner has ended."""
+        self._status.write_failure(error)
+
+    def close(self) -> None:
+        self.journal.close()
+        self._status.close()
+
     async def run(self) -> int:
         """Until all is done; the exit code."""
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        for number in STOPS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
         if not await self._first_records(stop):
             return 0
         party = self._party()
-        (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
+        if not party.finished:
+            (self.plan.folder / OUTCOME).unlink(missing_ok=True)  # of an earlier end: this one is not over
         self._credentials.look()  # it may have waited long for its records
         node, transport = self._join(party)
         self._status.node = node
@@ -154,7 +170,7 @@ class LearnerProcess:
             await transport.close()
             if endpoint is not None:
                 await endpoint.close()
-        if not self.journal.unused:  # of a run that has not begun there is none
+        if not self.journal.unused and not self._left:  # of a run that has not begun there is none
             write_outcome(self.plan, party, self.boundary, self._status)
         if node.done:
             self.journal.mark_delivered()  # also where all was used before the last round was taken
@@ -253,6 +269,8 @@ class LearnerProcess:
             while not stop.is_set() and not node.over and not node.party.put_out:
                 self._check_input()
                 node.tick()
+                if node.party.finished:
+                    self._leave_outcome(node.party)
                 if time.monotonic() - told >= EVERY:
                     told = time.monotonic()
                     linked = self._look_for_changes(node, transport, linked)
@@ -272,8 +290,24 @@ class LearnerProcess:
         finally:
             failed.cancel()
 
+    def _leave_outcome(self, party: Party) -> None:
+        """Write what the learner has found as soon as its last round is taken: to deliver its messages may take long,
+        or for ever, where a listener has gone. What cannot be written is tried again."""
+        if self._left or time.monotonic() < self._leave_at:
+            return
+        try:
+            write_outcome(self.plan, party, self.boundary, self._status)
+            self._left = True
+        except GossamerError as error:
+            self._leave_at = time.monotonic() + LEAVE_AGAIN
+            warn_rarely(self._unwritten, "outcome", "outcome not written", {"why": str(error)})
+
     def _check_input(self) -> None:
-        """Refuse to go on where records of standard input could not be kept; say once that it has ended."""
+        """Refuse to go on where records of standard input could not be kept, or a followed file was replaced; say once
+        that standard input has ended."""
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + EVERY
+            self.feed.check()
         if self._spool is None:
             return
         self._spool.check()
@@ -288,18 +322,21 @@ def run_learner(
     """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
     os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.folder / "log.jsonl", quiet)
+    learner = None
     try:
         learner = LearnerProcess(plan, hook, connect)
-        try:
-            return asyncio.run(learner.run())
-        finally:
-            learner.journal.close()
+        return asyncio.run(learner.run())
     except Exception as error:
-        log.error("failed", extra={"why": str(error)}, exc_info=not isinstance(error, GossamerError))
-        with contextlib.suppress(GossamerError):
-            write_failure(plan, str(error))
+        expected = isinstance(error, GossamerError) or passing_state(error) is not None
+        log.error(passing_state(error) or "failed", extra={"why": str(error)}, exc_info=not expected)
+        if learner is None:
+            write_failure(plan, error)
+        else:
+            learner.tell_failure(error)
         raise
     finally:
+        if learner is not None:
+            learner.close()
         stop_logging()
 
 

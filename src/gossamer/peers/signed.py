@@ -12,7 +12,7 @@ else must not count here.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,22 @@ class Signed:
             + (f", nor all of its learners: {missing} have not" if missing else "")
             + "; have it signed, and give that file."
         )
+
+    def check_by_any(
+        self,
+        kind: str,
+        run: str,
+        authorities: Sequence[bytes],
+        identities: Identities,
+        all_of: Collection[int] = (),
+    ) -> None:
+        """The same, where several authorities count: the word of one of them will do, or that of all parties."""
+        for k, authority in enumerate(reversed(authorities), 1):
+            try:
+                return self.check(kind, run, authority, identities, all_of)
+            except GossamerError:
+                if k == len(authorities):
+                    raise
 
     def _signer(self, one: Mapping[str, str], authority: bytes, identities: Identities) -> str | None:
         """Who made a signature; None where it does not hold."""

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from gossamer.errors import GossamerError
+from gossamer.peers.replaced import Used
 from gossamer.streams.arrow import parquet_batches
 from gossamer.streams.cells import cells_of, lines_of, separator_in
 from gossamer.streams.columns import Column, Columns
@@ -47,6 +48,9 @@ class Source(Protocol):
     def again(self, place: Place) -> Columns:
         """Records that were news before."""
 
+    def check(self) -> None:
+        """Refuse a file that is followed, and was replaced."""
+
 
 def source_of(path: Path, format_: Format, schema: Schema, follow: bool) -> Source:
     if format_ != "parquet":
@@ -66,11 +70,15 @@ class TextSource:
         self._at = self._line = 0
         self._partial = b""
         self._header, self._header_line, self._separator = list[str](), 0, ","
+        self._used = Used(path)
         self._written: dict[str, set[str]] = {name: set() for name in self._numbers}  # with a point, a comma, or both
 
     def news(self) -> Iterator[tuple[Place, Columns]]:
+        self.check()
         while data := self._read(self._at, CHUNK):
             self._at += len(data)
+            if self._follow:
+                self._used.add(data)
             whole, ended, self._partial = (self._partial + data).rpartition(b"\n")
             if ended:
                 yield self._taken(whole + ended)
@@ -80,6 +88,10 @@ class TextSource:
 
     def again(self, place: Place) -> Columns:
         return self._columns(self._read(place.start, place.end - place.start), place)
+
+    def check(self) -> None:
+        if self._follow:
+            self._used.check()
 
     def _taken(self, data: bytes) -> tuple[Place, Columns]:
         end = self._at - len(self._partial)
@@ -199,6 +211,9 @@ class ParquetSource:
             raise GossamerError(f"{self._path} was changed since it was first read: put back the file that was there.")
         self._at = place.end
         return columns
+
+    def check(self) -> None:
+        """It is not followed: what is read again is compared then."""
 
     def _from(self, start: int) -> Iterator[Columns]:
         return parquet_batches(self._path, ROWS, self._words, self._names, start)

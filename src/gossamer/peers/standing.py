@@ -15,8 +15,9 @@ State = Literal["running", "waiting", "late", "stopped", "failed", "done", "unkn
 STATES: Mapping[str, State] = {
     "not started": "waiting", "starting": "waiting", "waiting for records": "waiting", "waiting": "waiting",
     "held": "waiting", "running": "running", "delivering": "running", "done": "done", "stopped": "stopped",
-    "failed": "failed",
+    "failed": "failed", "disk full": "stopped", "starting again": "stopped",
 }  # fmt: skip
+AGAIN = ("disk full", "starting again")  # ended for what passes by itself: see gossamer.peers.passing
 OVER = ("done", "stopped", "failed")
 
 
@@ -63,6 +64,8 @@ def _alone(one: Mapping[str, Any], pids: Mapping[str, int] | None, now: float) -
     if quiet > SILENT and state not in OVER:
         return {"state": "late", "t": t, "said": _joined([f"silent for {quiet:.0f} s", again])}
     said = {"failed": str(one.get("why", "")), "stopped": f"in round {t or 0}"}.get(state, "")
+    if one["state"] in AGAIN:
+        said = f"{one['state']}: {one.get('why', '')}"
     if state == "waiting":
         whom = one.get("waits_for") or []
         said = f"waits for {_learners(whom)}" if whom else str(one["state"]).replace("not started", "starting")

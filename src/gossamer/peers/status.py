@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.files import replace_file
 from gossamer.models import LinearModel, Objective
 from gossamer.peers.blocks import NEWEST
 from gossamer.peers.changes import Inbox
+from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node
+from gossamer.peers.passing import passing_state
+from gossamer.peers.status_file import StatusFile
 from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.records import Population
@@ -46,8 +48,10 @@ class Status:
         credentials: CredentialsWatch,
         inbox: Inbox | None = None,
     ) -> None:
+        self._file = StatusFile(plan.folder / NAME)
         self.plan, self.journal, self.credentials, self._inbox = plan, journal, credentials, inbox
         self._model, self._boundary, self._feed = model, boundary, feed
+        self._words = words_of(plan)  # to compare with other parties'
         self.node: Node | None = None
         self.state = "starting"
         self.errors: dict[str, float] = {}  # as last written
@@ -88,7 +92,7 @@ class Status:
             "steps": self.plan.config.run.steps, "updated": time.time(), "records": len(self._feed),
             "claim": self._boundary.claim, "epsilon": self.budget(), "budget": self.plan.config.privacy.epsilon,
             "against": self.against, "release": __version__, "clipped": dict(self._feed.clipped),
-            "certificate_days_left": round(self.credentials.days_left, 1),
+            "certificate_days_left": round(self.credentials.days_left, 1), "fingerprint": self._words,
         }  # fmt: skip
         if self.credentials.problem:
             about["credentials"] = self.credentials.problem
@@ -98,7 +102,21 @@ class Status:
         self.state = state or self.state
         if self.node is not None:
             about |= self._progress(self.node, state)
-        _write_status(self.plan, about | {"state": self.state})
+        if self._file.failed:
+            about["unwritten"] = self._file.failed
+        self._file.write(about | {"state": self.state})
+
+    def write_failure(self, error: Exception) -> None:
+        """How the learner has ended."""
+        write_failure(self.plan, error, self._file)
+
+    @property
+    def unwritten(self) -> int:
+        """How often the status file could not be replaced."""
+        return self._file.failed
+
+    def close(self) -> None:
+        self._file.close()
 
     def _progress(self, node: Node, state: str | None) -> dict[str, Any]:
         party = node.party
@@ -146,13 +164,10 @@ class Status:
         return {"loss": float(values[0]), self._model.score: float(quality[0])}
 
 
-def write_failure(plan: Plan, why: str) -> None:
-    about = {"learner": plan.learner, "pid": os.getpid(), "state": "failed", "why": why, "updated": time.time()}
-    _write_status(plan, about)
-
-
-def _write_status(plan: Plan, about: dict[str, Any]) -> None:
-    replace_file(plan.folder / NAME, (json.dumps(about) + "\n").encode())
+def write_failure(plan: Plan, error: Exception, file: StatusFile | None = None) -> None:
+    """Say how a learner has ended: what passes by itself is no failure."""
+    about = {"learner": plan.learner, "pid": os.getpid(), "state": passing_state(error) or "failed", "why": str(error)}
+    (file or StatusFile(plan.folder / NAME)).write(about | {"updated": time.time()})
 
 
 def read_statuses(folder: Path) -> list[dict[str, Any]]:

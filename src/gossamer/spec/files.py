@@ -90,7 +90,9 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        if not value.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise GossamerError(f"{value!r} is no text that a file can have: write it in UTF-8.")
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which TOML has no other way for
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return repr(value)

@@ -1,0 +1,64 @@
+"""`gossamer peers change` and `gossamer peer accept`: what they do, and what they say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from gossamer.peers.certificates import Pair
+from gossamer.peers.changes import check_signed
+from gossamer.peers.config import Plan
+from gossamer.peers.credentials import read_identities
+from gossamer.peers.enrolment import read_authority
+from gossamer.peers.membership import FOLDER, Change, read_change
+from gossamer.peers.proposing import Wanted, make_place, propose, save
+from gossamer.peers.signed import Signed
+from gossamer.peers.status import read_statuses
+
+
+def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path | None) -> None:
+    """Write the document, and the folders of those who join."""
+    signer: Pair | None = None if authority is None else read_authority(authority)
+    if signer is None and wanted.joins:
+        signer = read_authority(folder / "authority")  # their certificates are its word in any case
+    signed, plan, _ = propose(folder, wanted)
+    if authority is not None and signer is not None:
+        signed = signed.signed_by(signer)
+    path, change = save(folder, signed), read_change(signed)
+    _say(console, change)
+    for i, where in sorted(wanted.joins.items()):
+        assert signer is not None
+        place = make_place(folder, plan, signer, i, where)
+        _line(console, f"Learner {i}'s folder is {place}: its owner sets [privacy] and [data], and starts it.")
+    if authority is None:
+        _line(console, f"Every party signs it: gossamer peer accept ITS-FOLDER {path} --sign")
+    rounds = [int(one["round"]) for one in read_statuses(folder) if "round" in one]
+    if rounds:
+        _line(console, f"As far as is known here, parties are in rounds {min(rounds)} to {max(rounds)}.")
+    _line(console, f"Give it to one party: gossamer peer accept PARTY-FOLDER {path}")
+
+
+def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
+    """Check a document as far as its signatures and its own words go; the learner itself checks the rest."""
+    change = read_change(signed)
+    before = set(change.members) - change.joins | change.leaves
+    check_signed(signed, plan, read_identities(plan), before)
+    path = plan.folder / FOLDER / f"{change.version}.json"
+    signed.save(path)
+    _say(console, change)
+    _line(console, f"It lies in {path}: a learner that runs takes it within a second, and its status says so.")
+
+
+def _say(console: Console, change: Change) -> None:
+    said = [
+        f"learner{'s' if len(who) > 1 else ''} {', '.join(map(str, sorted(who)))} {verb}"
+        for verb, who in (("leave", change.leaves), ("join", change.joins), ("are put out", change.lost)) if who
+    ]  # fmt: skip
+    whole = f"{len(change.members)} members and {change.network.links} links over R"
+    _line(console, f"Change {change.version}, from round {change.at} on: {'; '.join([*said, whole])}.")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(escape(text), highlight=False, soft_wrap=True)
