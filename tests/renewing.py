@@ -36,7 +36,7 @@ class Halfway:
         self.folder, self.fleet = folder / "run", fleet_of(folder / "run", m=M)
         self.places = [self.folder / f"learner-{i}" for i in range(M)]
         self.authority = read_authority(self.folder / "authority")
-        self._rest = []
+        self.rest = []
         members = b"".join((place / "certificate.pem").read_bytes() for place in self.places)
         for place in self.places:
             if enrolled:
@@ -44,7 +44,7 @@ class Halfway:
                 edit(place, "[party]\n", '[party]\nmembers = "members.pem"\n')
             edit(place, 'path = "records.csv"', 'path = "records.csv"\nfollow = true')
             lines = (place / "records.csv").read_text().splitlines(keepends=True)
-            self._rest.append("".join(lines[1 + HALF :]))
+            self.rest.append("".join(lines[1 + HALF :]))
             (place / "records.csv").write_text("".join(lines[: 1 + HALF]))
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Halfway:
         self.fleet.start(i)
 
     def bring_rest(self) -> None:
-        for place, rest in zip(self.places, self._rest, strict=True):
+        for place, rest in zip(self.places, self.rest, strict=True):
             with (place / "records.csv").open("a") as file:
                 file.write(rest)
 

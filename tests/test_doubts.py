@@ -20,6 +20,7 @@ import test_peers
 from gossamer.peers import wire
 from gossamer.peers.config import PrivacyPlan
 from gossamer.peers.node import Node
+from gossamer.peers.release import OWN_RELEASE
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, unpack
 from test_journal import Fresh
@@ -179,6 +180,45 @@ def test_a_journal_that_was_put_back_draws_nothing_again(tmp_path, monkeypatch, 
     assert stood < kept + 8
     for node in team.rng.sample(list(team.nodes.values()), M):
         node.greet()
+    for _ in range(400):
+        team.sweep()
+        for node in team.nodes.values():
+            node.tick()
+    assert team.parties[0].round == stood
+    assert team.nodes[0].doubts.halting
+    assert set(map(len, team.payloads.values())) == {1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_life_that_is_missing_is_found_before_anything_is_drawn(tmp_path, monkeypatch, seed):
+    """Of the same round as the others know it: no hello of theirs shows it, and a refusal comes only after theirs."""
+    monkeypatch.setattr(test_peers, "Noise", lambda i=None: Fresh(), raising=True)
+    team, elsewhere = Team(tmp_path, steps=40, seed=seed), tmp_path / "copies"
+
+    def all_say_what_they_can():
+        for node in team.nodes.values():
+            node.releases.update(dict.fromkeys(range(M), OWN_RELEASE))
+
+    all_say_what_they_can()
+    ran_on(team, 6)
+    team.end(0)
+    elsewhere.mkdir()
+    for path in tmp_path.glob("0.db*"):
+        shutil.copy(path, elsewhere / path.name)
+    for _ in range(3):  # lives of which the others hear, and in which no round is taken
+        team.start(0)
+        stood = team.parties[0].round
+        team.nodes[0].greet()
+        for _ in range(60):
+            for j in range(1, M):
+                team.boxes[j].turn(team.nodes[j].take)
+        team.end(0)
+    for path in tmp_path.glob("0.db*"):
+        path.unlink()
+    for path in elsewhere.iterdir():
+        shutil.copy(path, tmp_path / path.name)
+    team.start(0)
+    all_say_what_they_can()
     for _ in range(400):
         team.sweep()
         for node in team.nodes.values():

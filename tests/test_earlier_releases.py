@@ -199,6 +199,11 @@ def test_two_releases_in_one_run(releases, tmp_path):
     kept = Path(os.environ["GOSSAMER_RELEASES"])
     old, new = releases.install(releases.COMPATIBLE, kept / releases.COMPATIBLE), releases.this_release()
     assert releases.together(old, new, tmp_path) <= 1e-12
+    assert releases.status_of(tmp_path / "together", 1)["releases"]["0"] == "", "it says none"
+    said = new.run("peers", "status", tmp_path / "together")
+    assert f"several releases of gossamer: one that says no version at 0, 2; {__version__} at 1, 3" in " ".join(
+        said.split()
+    )
     off, messages, spent = releases.upgraded(old, new, tmp_path)
     assert off <= 1e-12
     assert messages > 0

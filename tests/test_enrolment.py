@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 
 import pytest
 
@@ -26,6 +27,7 @@ from gossamer.peers.own_folder import join, new_folder
 from gossamer.peers.request import check_request, make_request, read_request
 from gossamer.peers.signed import Signed
 from gossamer.peers.succession import handed_on
+from renewing import STEPS, Halfway
 from test_processes import free_ports
 
 M = 3
@@ -144,7 +146,7 @@ def test_nothing_goes_back_before_all_requests_are_in_and_then_they_are_final(tm
     assert len(list((tmp_path / "study").glob("learner-*.json"))) == M
     code, _, err = gossamer("peers", "sign", "study", files[0])
     assert code == 2
-    assert "no learner of study has enrolled with" in err
+    assert "for a key that no learner of study has" in err
     kept = read_request(tmp_path / "study/learner-0/request.json")
     assert kept.signed.document == asked[3].document
 
@@ -303,3 +305,41 @@ def test_the_form_of_a_bundle_is_plain(enrolled):
     assert set(whole["files"]) == {"party.toml", "graph.json", "authority.pem", "certificate.pem", "members.pem"}
     assert "PRIVATE" not in json.dumps(whole)
     assert isinstance(read_authority(study / "authority"), Pair)
+
+
+def test_a_party_that_joins_later_brings_a_key_of_its_own(tmp_path, fleet_of, gossamer):
+    """It gets what the others have: the first authority, everybody's certificates, and all documents since."""
+    run, mine = Halfway(tmp_path, fleet_of), tmp_path / "mine"
+    run.start()
+    code, _, err = gossamer("peers", "rotate", run.folder, "--to", tmp_path / "next")
+    assert code == 0, err
+    run.give(run.folder / "authority-1.json")
+    run.wait_for("credentials renewed")
+    address = f"127.0.0.1:{free_ports(1)}"
+    assert gossamer("party", "new", mine, "--name", "west", "--address", address)[0] == 0
+    words = ["--at", 30, "--join", f"{M}={mine / 'request.json'}", "--authority", tmp_path / "next"]
+    code, out, err = gossamer("peers", "change", run.folder, *words)
+    assert code == 0, err
+    assert "party join" in out
+    assert not (run.folder / f"learner-{M}/key.pem").exists()
+    for place in run.places:
+        code, _, err = gossamer("peer", "accept", place, run.folder / "changes/1.json")
+        assert code == 0, err
+    comes = [{"change": 1, "round": 30}]
+    run.wait(lambda: all(run.fleet.status(i).get("membership", {}).get("coming") == comes for i in range(M)))
+    code, out, err = gossamer("party", "join", mine, run.folder / f"learner-{M}.json")
+    assert code == 0, err
+    told = words_of(read_config(run.places[0]))
+    assert all(line in out for line in four_in_a_row(told))
+    (mine / "records.csv").write_bytes((run.places[0] / "records.csv").read_bytes())
+    shutil.rmtree(run.folder / f"learner-{M}")
+    mine.rename(run.folder / f"learner-{M}")
+    code, out, _ = gossamer("peer", "check", run.folder / f"learner-{M}", "--not-private")
+    assert code == 0, out
+    run.fleet.start(M)
+    run.bring_rest()
+    with (run.folder / f"learner-{M}/records.csv").open("a") as file:
+        file.write(run.rest[0])
+    run.wait(lambda: all(run.fleet.code(i) == 0 for i in range(M + 1)))
+    assert {run.fleet.status(i)["round"] for i in range(M + 1)} == {STEPS}
+    assert run.fleet.status(M)["membership"]["joined"] == 30

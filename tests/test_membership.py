@@ -70,6 +70,46 @@ def test_a_crash_at_any_moment_around_a_change_leads_to_the_same_bytes(team_of):
     assert all(len(payloads) == 1 for payloads in team.sent.values())
 
 
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_crash_around_a_join_and_a_loss_leads_to_the_same_bytes(team_of, kind):
+    team = team_of(kind)
+    team.reach(6)
+    team.dead.add(3)
+    document = change_of(team, 25, lost=[3], joins=[10])
+    for t in range(STEPS):
+        team.crashes |= {(i, "accepted", t) for i in range(M)}
+    team.crashes |= {(i, "committed", t) for i in range(M + 1) for t in range(23, 28)}
+    team.accept(4, document)
+    team.until(lambda: all(party.history.version for i, party in team.parties.items() if i != 3))
+    team.start(10, files=[document])
+    team.greet()
+    team.finish()
+    assert not [one for one in team.crashes if one[0] != 3 and one[1] == "committed" and one[2] > 25]
+    for key in [key for key in team.states if key[0] == 3]:
+        del team.states[key]
+    accepted = {i: rounds[0] for i, rounds in team.accepted.items()}
+    compare(team, by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document], accepted)[0])
+    assert all(len(payloads) == 1 for payloads in team.sent.values())
+
+
+def test_who_comes_back_after_it_was_put_out_is_told_so(team_of):
+    team = team_of()
+    team.reach(6)
+    team.dead.add(3)
+    document = change_of(team, 25, lost=[3])
+    team.accept(4, document)
+    team.finish()
+    team.dead.clear()
+    team.nodes[3].greet()
+    for _ in range(200):
+        team.sweep()
+    said = team.nodes[3].differences.values()
+    assert any("learner 3 was put out by change 1, of round 25" in sentence for sentence in said)
+    assert team.parties[3].round < 25
+    team.nodes[3].accept(document)
+    assert team.parties[3].put_out
+
+
 def sums(team, name, members, rounds):
     return np.array([sum(getattr(team.states[i, t], name)[0] for i in members(t)) for t in rounds])
 

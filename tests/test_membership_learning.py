@@ -123,13 +123,16 @@ def test_those_who_stay_find_the_optimum_of_those_who_stay(team_of, algorithm):
 
 
 @pytest.mark.parametrize("name", [name for name, one in REGISTRY.entries().items() if one.build(0.1).over_time])
-def test_every_method_that_knows_networks_that_change_gets_over_one(team_of, name):
+@pytest.mark.parametrize("kind", ["leaves", "lost"])
+def test_every_method_that_knows_networks_that_change_gets_over_one(team_of, name, kind):
     algorithm = REGISTRY.entries()[name].build(0.1)
     team = team_of(algorithm, gs.Network.exponential(M))
-    document = change_of(team, 20, leaves=[3], joins=[10])
+    document = change_of(team, 20, **{kind: [3]}, joins=[10])
     team.reach(4)
+    if kind == "lost":
+        team.dead.add(3)
     team.accept(0, document)
-    team.until(lambda: all(party.history.version for party in team.parties.values()))
+    team.until(lambda: all(party.history.version for i, party in team.parties.items() if i not in team.dead))
     team.start(10, files=[document])
     team.greet()
     team.finish()

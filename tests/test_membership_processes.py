@@ -58,9 +58,10 @@ def test_leave_join_and_put_out(tmp_path, fleet_of, gossamer):
     joins = f"{JOINS}=127.0.0.1:{free_ports(1)}"
     code, out, err = gossamer("peers", "change", "run", "--at", 60, "--leave", 3, "--join", joins)
     assert code == 0, err
-    assert "from round 60 on: learner 3 leave; learner 5 join; 5 members" in out
+    assert "from round 60 on: learner 3 leaves; learner 5 joins; 5 members" in out
     assert gossamer("peer", "accept", "run/learner-1", "run/changes/1.json")[0] == 0
     wait_until(lambda: all(told(i, "coming") == [{"change": 1, "round": 60}] for i in range(M)), statuses)
+    assert "Change 1 comes in round 60; 5 of those here know of it." in gossamer("peers", "status", "run")[1]
     (folder / "learner-5" / "records.csv").write_text(csv(NAMES, X[JOINS], y[JOINS]))
     fleet.start(JOINS)
     bring(80)

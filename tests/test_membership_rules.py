@@ -134,6 +134,16 @@ def test_a_second_change_waits_for_the_first_and_follows_it(team_of):
     np.testing.assert_allclose(w, 0, atol=1e-13)
 
 
+def test_who_has_left_takes_no_document(team_of):
+    team = team_of()
+    first = change_of(team, 15, leaves=[3])
+    team.reach(4)
+    team.accept(0, first)
+    team.reach(16, [i for i in range(M) if i != 3])
+    with pytest.raises(GossamerError, match="learner 3, which takes part no more: give it to another"):
+        team.nodes[3].accept(change_of(team, 28, before=[first], leaves=[5]))
+
+
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -401,3 +402,34 @@ def test_real_learners_are_watched_and_one_that_dies_is_named(tmp_path, fleet_of
         watching.kill()
         watching.wait()
         watching.stdout.close()
+
+
+def test_on_a_terminal_there_is_one_table_until_all_are_done(endpoints):
+    at = endpoints(text_of(0, round=99), text_of(1, round=100, state=NASTY))
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "gossamer", "peers", "watch", *at, "--every", "0.5"]
+    process = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    )
+    os.close(terminal)
+    came = b""
+    try:
+        while b"99/100" not in came:
+            came += os.read(controller, 65536)
+        endpoints.texts[next(iter(endpoints.texts))] = text_of(0, round=100)
+        while True:
+            try:
+                came += os.read(controller, 65536)
+            except OSError:  # the terminal has nobody any more
+                break
+        assert process.wait(LIMIT) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+    shown = came.decode()
+    assert "100/100" in shown
+    assert shown.count("certificate") > 1, "it was drawn again"
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert all(letter.isprintable() or letter in "\r\n" for letter in plain), "nothing of a party moved the cursor"
+    assert "]0;gone" not in came.decode().replace("?]0;gone", "")

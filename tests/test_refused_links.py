@@ -13,6 +13,7 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import grpc
 
 from gossamer.peers import certificates
+from gossamer.peers import links as links_module
 from gossamer.peers.backoff import FIRST, LOST, REFUSED, SETTLED, Backoff, Outcome
 from gossamer.peers.links import METHOD, Links, Way
 from gossamer.peers.logs import ANEW, Rarely
@@ -20,7 +21,7 @@ from gossamer.peers.outbound import ANSWERS, Outbound
 from gossamer.peers.transport import Wiring
 from gossamer.peers.wire import Frame, Hello, pack
 from test_links import LIMIT, linked
-from test_peers import N
+from test_peers import N, Team
 
 DAY = 86_400.0
 
@@ -209,3 +210,72 @@ def test_a_stranger_dials_rarely_and_both_sides_write_little(lines, monkeypatch)
     asyncio.run(work())
     assert {"link open", "link lost", "refused"} == {event for event, _ in lines}
     assert len(lines) < hours * 3 * 9
+
+
+def test_a_neighbour_that_has_come_back_is_dialled_at_once(monkeypatch):
+    """Learner 1 refuses 0, whose next dial is an hour away; then it comes with another graph, and dials 0 itself."""
+    monkeypatch.setattr(Backoff, "after", lambda self, outcome, lasted=0.0: 3600.0)
+
+    async def work():
+        authority = certificates.make_authority("run")
+        who, got = certificates.Identities(authority.certificate), {0: [], 1: []}
+
+        def links(i, tells, hears, listen="127.0.0.1:0"):
+            own = certificates.issue_certificate(authority, i)
+            return Links(Wiring(i, listen, tells, hears, own, who, got[i].append, lambda: b"hello"))
+
+        here, there = links(0, {1: ""}, [1]), links(1, {}, [])
+        await here.start()
+        await there.start()
+        here.reach(1, f"127.0.0.1:{there.port}")
+        here.dial()
+        async with asyncio.timeout(LIMIT):
+            while not here._seen:
+                await asyncio.sleep(0.01)
+            await there.close()
+            there = links(1, {0: f"127.0.0.1:{here.port}"}, [0], f"127.0.0.1:{there.port}")
+            await there.start()
+            there.dial()
+            while not got[1]:
+                await asyncio.sleep(0.01)
+        assert {one.sender for one in got[1]} == {0}
+        assert here.dials[1] == 2
+        for end in (here, there):
+            await end.close()
+
+    asyncio.run(work())
+
+
+def test_handshakes_that_fail_are_counted_and_said_once_in_a_while(lines, monkeypatch):
+    monkeypatch.setattr(links_module, "COUNT", 0.2)
+
+    async def work():
+        authority = certificates.make_authority("run")
+        who = certificates.Identities(authority.certificate)
+        own = certificates.issue_certificate(authority, 0)
+        end = Links(Wiring(0, "127.0.0.1:0", {}, [1], own, who, lambda arrived: None, lambda: b"hello"))
+        await end.start()
+        for _ in range(40):
+            _, writer = await asyncio.open_connection("127.0.0.1", end.port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0.03)
+            writer.transport.abort()
+        async with asyncio.timeout(LIMIT):
+            while end._door.arrived < 40:
+                await asyncio.sleep(0.01)
+        await end.close()
+
+    asyncio.run(work())
+    said = [edge for event, edge in lines if event == "strangers"]
+    assert 1 <= len(said) <= 4
+    assert set(said) == {"? → 0"}
+
+
+def test_all_that_a_party_sends_again_at_once_fits_where_it_waits(tmp_path):
+    """Were it less, the last parts of a long vector would be dropped each time that they are sent."""
+    team = Team(tmp_path)
+    for i, party in team.parties.items():
+        for j in party.tells:
+            queue = Outbound(party.room)
+            for _ in range(2):
+                assert all(queue.put(bytes(bytearray(frame))) for frame in party.outgoing(j)), i

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import socket
@@ -18,7 +19,7 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
 from gossamer.peers.folders import learners_in
-from test_dials import set_dial
+from test_dials import BEHIND, set_dial
 from test_links import LIMIT, STEPS, linked
 from test_peers import simulated
 from test_processes import free_ports, make
@@ -124,3 +125,66 @@ def test_a_relay_that_leads_elsewhere_is_found_out(tmp_path):
                     assert not world.nodes[i].releases.keys() - {0}, "nobody else has said a word"
 
     linked(work, tmp_path)
+
+
+class Tunnel:
+    """A party's way to the relay's machine, opened from the inside, with the account that the page describes."""
+
+    def __init__(self, folder, outer, inner):
+        self._folder, self._outer, self._inner, self._port = folder, outer, inner, free_ports(1)
+        self._running = []
+
+    def __enter__(self):
+        for name in ("host", "party"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._folder / name], check=True)
+        allowed = f'restrict,port-forwarding,permitlisten="127.0.0.1:{self._outer}" '
+        (self._folder / "allowed").write_text(allowed + (self._folder / "party.pub").read_text())
+        (self._folder / "sshd_config").write_text(
+            f"Port {self._port}\nListenAddress 127.0.0.1\nHostKey {self._folder / 'host'}\nPidFile none\nUsePAM no\n"
+            f"AuthorizedKeysFile {self._folder / 'allowed'}\nStrictModes no\nPasswordAuthentication no\n"
+        )
+        self._start(shutil.which("sshd"), "-D", "-e", "-f", self._folder / "sshd_config")
+        self._until(self._port)
+        self._start(
+            "ssh", "-N", "-R", f"127.0.0.1:{self._outer}:127.0.0.1:{self._inner}", "-p", str(self._port), "-i",
+            self._folder / "party", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o",
+            "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", "-F", "none", "127.0.0.1",
+        )  # fmt: skip
+        self._until(self._outer)
+        return self
+
+    def _start(self, *command):
+        self._running.append(
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        )
+
+    def _until(self, port):
+        """Wait until somebody listens there; where the account cannot be used, nothing can be shown here."""
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            if self._running[-1].poll() is not None:
+                said = self._running[-1].stderr.read().decode()
+                self.__exit__()
+                pytest.skip(f"an SSH tunnel cannot be opened here: {said[-300:]}")
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 5).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"nobody listens at {port}")
+
+    def __exit__(self, *_):
+        for process in reversed(self._running):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.skipif(not (shutil.which("sshd") and shutil.which("ssh")), reason="needs the programs ssh and sshd")
+def test_a_party_that_lets_nobody_in_is_reached_through_its_own_tunnel_to_the_relay(tmp_path):
+    async def work(world):
+        outer = free_ports(1)
+        ports = {i: links.port for i, links in world.links.items()}
+        with Tunnel(tmp_path, outer, ports[BEHIND]), Relay(tmp_path, ports | {BEHIND: outer}) as relay:
+            through(relay, world)
+            return await world.run()
+
+    np.testing.assert_allclose(linked(work, tmp_path), simulated(steps=STEPS), rtol=0, atol=1e-12)

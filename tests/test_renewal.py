@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.request
 
 import pytest
@@ -145,7 +146,7 @@ def test_a_party_renews_by_a_request_and_a_file(enrolled, gossamer, new_key):  #
         before = {name: (place / name).read_bytes() for name in ("key.pem", "certificate.pem")}
         assert gossamer("party", "renew", place, *new_key)[0] == 0
         assert (place / "key.pem").read_bytes() == before["key.pem"], "until its certificate is there"
-        code, out, err = gossamer("peers", "sign", study, place / "request.json")
+        code, out, err = gossamer("peers", "sign", study, place / "renewal.json")
         assert code == 0, err
         assert "learner-1.json" in out
         code, _, err = gossamer("party", "join", place, study / "learner-1.json")
@@ -166,11 +167,11 @@ def test_a_renewal_is_for_who_has_enrolled_alone(enrolled, gossamer, tmp_path): 
     assert gossamer("party", "new", tmp_path / "thief")[0] == 0
     code, _, err = gossamer("peers", "sign", study, tmp_path / "thief/request.json")
     assert code == 2
-    assert "has enrolled with" in err
+    assert "for a key that no learner" in err
     assert gossamer("party", "renew", mine / "learner-1")[0] == 0
-    code, _, err = gossamer("peers", "sign", study, mine / "learner-1/request.json", "--learner", 2)
+    code, _, err = gossamer("peers", "sign", study, mine / "learner-1/renewal.json", "--learner", 2)
     assert code == 2
-    assert gossamer("peers", "sign", study, mine / "learner-1/request.json")[0] == 0
+    assert gossamer("peers", "sign", study, mine / "learner-1/renewal.json")[0] == 0
     code, _, err = gossamer("party", "join", mine / "learner-2", study / "learner-1.json")
     assert code == 2
     assert "the key is not the certificate's" in err
@@ -178,12 +179,22 @@ def test_a_renewal_is_for_who_has_enrolled_alone(enrolled, gossamer, tmp_path): 
     assert fingerprint_in(kept) == fingerprint_in((study / "learner-2/certificate.pem").read_bytes())
 
 
-def test_keys_that_one_person_has_made_are_not_renewed_so(gossamer, tmp_path):
+@pytest.mark.parametrize("new_key", [(), ("--new-key",)], ids=["same key", "new key"])
+def test_keys_that_one_person_has_made_are_renewed_in_the_same_way(gossamer, tmp_path, new_key):
     make(tmp_path / "run", 5, RING, m=M)
-    assert gossamer("party", "new", tmp_path / "mine")[0] == 0
-    code, _, err = gossamer("peers", "sign", tmp_path / "run", tmp_path / "mine/request.json")
+    mine = tmp_path / "mine"  # which its owner has taken home
+    shutil.copytree(tmp_path / "run/learner-1", mine)
+    watched = CredentialsWatch(read_config(mine))
+    assert gossamer("party", "renew", mine, *new_key)[0] == 0
+    assert gossamer("peers", "sign", tmp_path / "run", mine / "renewal.json")[0] == 0
+    code, _, err = gossamer("party", "join", mine, tmp_path / "run/learner-1.json")
+    assert code == 0, err
+    found = watched.look()
+    assert found.identities.whose(found.own.certificate) == 1
+    assert gossamer("party", "new", tmp_path / "thief")[0] == 0
+    code, _, err = gossamer("peers", "sign", tmp_path / "run", tmp_path / "thief/request.json")
     assert code == 2
-    assert "--own-keys" in err
+    assert "for a key that no learner" in err
 
 
 def test_another_learners_certificate_ends_a_start_and_a_check(gossamer, tmp_path):
@@ -205,7 +216,7 @@ def test_only_an_authority_that_counts_renews(enrolled, gossamer, tmp_path):  # 
     signer = make_authority("another")
     (tmp_path / "other").mkdir()
     put(tmp_path / "other", signer)
-    asked = mine / "learner-1/request.json"
+    asked = mine / "learner-1/renewal.json"
     code, _, err = gossamer("peers", "sign", study, asked, "--authority", tmp_path / "other")
     assert code == 2
     assert "is no authority that counts" in err

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
-from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate
+from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate, learner_of, name_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import Enrolled, read_authority
 from gossamer.peers.folders import learners_in
@@ -57,9 +57,9 @@ def show_revoked(
     console: Console, study: Path, learner: int, serial: str | None, certificate: Path | None, authority: Path | None
 ) -> None:
     """Write the next list; a key with all its certificates, unless one certificate is named."""
-    places = learners_in(study)
-    if learner >= len(places):
-        raise GossamerError(f"--learner {learner}: expected 0 to {len(places) - 1}.")
+    place, numbers = study / name_of(learner), [learner_of(one.name) for one in learners_in(study)]
+    if learner not in numbers:
+        raise GossamerError(f"--learner {learner}: expected one of {', '.join(map(str, numbers))}.")
     if serial is not None and certificate is not None:
         raise GossamerError("--serial and --certificate: give one of the two.")
     if serial is not None:
@@ -70,9 +70,9 @@ def show_revoked(
     elif certificate is not None:
         what = {"certificate": fingerprint_of_certificate(_read(certificate))}
     else:
-        what = {"key": fingerprint_in(_read(places[learner] / "certificate.pem"))}
+        what = {"key": fingerprint_in(_read(place / "certificate.pem"))}
     signer = None if authority is None else read_authority(authority)
-    path = revoke(study, read_config(places[0]).run_name, learner, what, signer)
+    path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)
     say(console, "Who has not got it goes on as before. Lists are numbered: an older one undoes nothing.")
 

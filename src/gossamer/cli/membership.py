@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.peers.bundle import bundle_of, write_bundle
 from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import check_signed
 from gossamer.peers.config import Plan
@@ -30,7 +31,15 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     _say(console, change)
     for i, where in sorted(wanted.joins.items()):
         assert signer is not None
-        place = make_place(folder, plan, signer, i, where)
+        request = wanted.requests.get(i)
+        place = make_place(folder, plan, signer, i, where, request)
+        if request is not None:
+            bundle = folder / f"{place.name}.json"
+            write_bundle(bundle, bundle_of(place, i))
+            _line(
+                console, f"Send {bundle} to learner {i}, which takes it with: gossamer party join FOLDER {bundle.name}"
+            )
+            continue
         _line(console, f"Learner {i}'s folder is {place}: its owner sets [privacy] and [data], and starts it.")
     if authority is None:
         _line(console, f"Every party signs it: gossamer peer accept ITS-FOLDER {path} --sign")
@@ -52,10 +61,12 @@ def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) 
 
 
 def _say(console: Console, change: Change) -> None:
+    verbs = (("leaves", "leave", change.leaves), ("joins", "join", change.joins), ("is lost", "are lost", change.lost))
     said = [
-        f"learner{'s' if len(who) > 1 else ''} {', '.join(map(str, sorted(who)))} {verb}"
-        for verb, who in (("leave", change.leaves), ("join", change.joins), ("are put out", change.lost)) if who
-    ]  # fmt: skip
+        f"learner{'s' if len(who) > 1 else ''} {', '.join(map(str, sorted(who)))} {several if len(who) > 1 else one}"
+        for one, several, who in verbs
+        if who
+    ]
     whole = f"{len(change.members)} members and {change.network.links} links over R"
     _line(console, f"Change {change.version}, from round {change.at} on: {'; '.join([*said, whole])}.")
 

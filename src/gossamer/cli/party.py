@@ -76,9 +76,9 @@ def renew(
     from rich.console import Console
 
     from gossamer.cli.enrolment import say
-    from gossamer.peers.own_folder import REQUEST
+    from gossamer.peers.own_folder import RENEWAL
     from gossamer.peers.own_folder import renew as ask_again
 
     console, request = Console(), ask_again(folder, new_key)
-    say(console, f"Send {folder / REQUEST} to whoever signs for the run. Its words: {request.words}")
+    say(console, f"Send {folder / RENEWAL} to whoever signs for the run. Its words: {request.words}")
     say(console, f"What comes back: gossamer party join {folder} FILE")

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console, Group
@@ -20,6 +20,7 @@ from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
 from gossamer.cli.peers_lines import (
     certificates_in,
+    changes_in,
     differences_in,
     held_in,
     printable,
@@ -30,9 +31,12 @@ from gossamer.cli.peers_lines import (
     words_in,
 )
 from gossamer.cli.words import lasting
-from gossamer.errors import BadValue
+from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.standing import AGAIN
 from gossamer.spec import Spec
+
+if TYPE_CHECKING:
+    from gossamer.peers.request import Request
 
 NOTES = 6  # differences beneath the table
 peers = typer.Typer(help="A run of learners that are processes of their own: set up, start, watch, collect.")
@@ -194,7 +198,9 @@ def change(
     folder: Path = typer.Argument(help="A run's folder."),
     at: int = typer.Option(min=1, help="The round from which on it holds; later than any party's, by as many as tell."),
     leave: str | None = typer.Option(None, help="Who takes part in the round before for the last time: 3,5."),
-    join: list[str] = typer.Option([], metavar="N=HOST:PORT", help="A new number, and where that party listens."),
+    join: list[str] = typer.Option(
+        [], metavar="N=HOST:PORT", help="A new number, and where that party listens, or its request."
+    ),
     lost: str | None = typer.Option(None, help="Who is gone for good, and is put out: 3."),
     graph: str | None = typer.Option(None, help="The new graph, among the members in the order of their numbers."),
     address: list[str] = typer.Option([], metavar="N=HOST:PORT", help="Where a party listens, if nobody here knows."),
@@ -209,6 +215,7 @@ def change(
     \b
     gossamer peers change study --at 400 --leave 3
     gossamer peers change study --at 600 --join 10=j.example.org:7410
+    gossamer peers change study --at 600 --join 10=west/request.json      with a key of its own (party new)
     gossamer peers change study --at 800 --lost 5        who is lost for good
     gossamer peer accept study/learner-0 study/changes/1.json
     """
@@ -216,9 +223,10 @@ def change(
     from gossamer.cli.membership import show_change
     from gossamer.peers.proposing import Wanted
 
+    plain, requests = requests_in(join)
     wanted = Wanted(
-        at, numbers_in("leave", leave), numbers_in("lost", lost), addresses_in("join", join), graph,
-        addresses_in("address", address),
+        at, numbers_in("leave", leave), numbers_in("lost", lost), addresses_in("join", plain), graph,
+        addresses_in("address", address), requests,
     )  # fmt: skip
     show_change(Console(), folder, wanted, None if unsigned else authority or folder / "authority")
 
@@ -313,6 +321,22 @@ def numbers_in(option: str, given: str | None) -> list[int]:
     return sorted({int(word) for word in words})
 
 
+def requests_in(given: list[str]) -> tuple[list[str], dict[int, Request]]:
+    """`--join 10=west/request.json` as `10=HOST:PORT`, the address of the request; and the requests by number."""
+    from gossamer.peers.request import read_request
+
+    plain, requests = [], {}
+    for one in given:
+        number, _, where = one.partition("=")
+        if number.isascii() and number.isdecimal() and Path(where).is_file():
+            request = read_request(Path(where))
+            if request.address is None:
+                raise GossamerError(f"{where} says no address: make it with 'gossamer party new --address HOST:PORT'.")
+            requests[int(number)], where = request, request.address
+        plain.append(f"{number}={where}")
+    return plain, requests
+
+
 def addresses_in(option: str, given: list[str]) -> dict[int, str]:
     """Learners' numbers and their addresses from an option: 10=j.example.org:7410."""
     from gossamer.peers.request import host_of
@@ -343,6 +367,7 @@ def view_of(statuses: list[dict[str, Any]]) -> Group:
         *uncancelled_in(statuses),
         *releases_in(statuses),
         *certificates_in(statuses),
+        *changes_in(statuses),
     ]
     more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
     notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
@@ -380,6 +405,10 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
 def _state(one: dict[str, Any]) -> str:
     if one["state"] in ("failed", *AGAIN):
         return f"{one['state']}: {one.get('why', '')}"
+    ended = one["state"] in ("done", "stopped")
+    for word in ("left", "put out"):
+        if ended and word in (one.get("membership") or {}):
+            return word
     quiet = time.time() - one.get("updated", time.time())
     silent = quiet > 5 and one["state"] not in ("done", "stopped", "not started")
     if silent and not Path(f"/proc/{one.get('pid')}").exists() and Path("/proc/self").exists():

@@ -120,6 +120,16 @@ def held_in(statuses: Sequence[Status]) -> list[str]:
     return list(dict.fromkeys(why for one in statuses for why in (one.get("held") or {}).values()))
 
 
+def changes_in(statuses: Sequence[Status]) -> list[str]:
+    """Who is to join or to leave, and when; which documents are not accepted, and why: a sentence each."""
+    known = [one.get("membership") or {} for one in statuses]
+    coming = {change["change"]: change["round"] for one in known for change in one.get("coming") or []}
+    has = {k: sum(any(c["change"] == k for c in one.get("coming") or []) for one in known) for k in coming}
+    said = [f"Change {k} comes in round {t}; {has[k]} of those here know of it." for k, t in sorted(coming.items())]
+    refused = [why for one in known for why in (one.get("refused") or {}).values()]
+    return [*said, *dict.fromkeys(refused)]
+
+
 def releases_in(statuses: Sequence[Status]) -> list[str]:
     """Who runs which release, where not all run the same: a sentence, or none."""
     found = dict[str, str]()

@@ -105,5 +105,8 @@ def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair | None, to:
     until = today + datetime.timedelta(days=overlap)
     path = path_of(study, number)
     signed = step_document(run, number, (to / "certificate.pem").read_bytes(), until)
+    step = _step(signed, number, path)
+    if _name(step.certificate) in map(_name, trusted):
+        raise GossamerError(f"{to} is an authority of the same subject as one before: give a folder for a new one.")
     (signed if signer is None else signed.signed_by(signer)).save(path)
     return path

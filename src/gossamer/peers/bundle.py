@@ -3,13 +3,15 @@
     {"gossamer": "joins", "learner": 1, "files": {"party.toml": "…", "graph.json": "…", "authority.pem": "…",
                                                   "certificate.pem": "…", "members.pem": "…", "secrets.json": "…"}}
 
-"renews" instead of "joins": a new certificate for a party that has joined, and nothing else. Names of files are from a
-fixed list, so that a bundle can write nowhere else.
+Who joins a run that has begun gets the signed documents as well that were given since: changes/1.json,
+authority-1.json, revoked.json. "renews" instead of "joins": a new certificate for a party that has joined, and nothing
+else. Names of files are from a fixed list, so that a bundle can write nowhere else.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,16 +21,25 @@ from gossamer.files import replace_file
 
 LIMIT = 1 << 26  # bytes: the graph of thousands
 NEEDED = {
-    "joins": ("party.toml", "graph.json", "authority.pem", "certificate.pem", "members.pem"),
+    "joins": ("party.toml", "graph.json", "authority.pem", "certificate.pem"),
     "renews": ("certificate.pem",),
 }
-ALLOWED = {"joins": (*NEEDED["joins"], "secrets.json"), "renews": NEEDED["renews"]}
+PUBLIC = (*NEEDED["joins"], "members.pem", "secrets.json")
+DOCUMENTS = re.compile(r"changes/[1-9][0-9]{0,5}\.json|authority-[1-9][0-9]{0,3}\.json|revoked\.json")
 
 
 class Bundle(NamedTuple):
     kind: Literal["joins", "renews"]
     learner: int
     files: Mapping[str, str]
+
+
+def bundle_of(place: Path, learner: int) -> Bundle:
+    """All that goes back to a party from its place in the run's folder."""
+    names = [name for name in PUBLIC if (place / name).exists()]
+    names += [str(path.relative_to(place)) for pattern in ("*.json", "changes/*.json") for path in place.glob(pattern)]
+    known = dict.fromkeys(name for name in names if name in PUBLIC or DOCUMENTS.fullmatch(name))
+    return Bundle("joins", learner, {name: (place / name).read_text(encoding="utf-8") for name in known})
 
 
 def write_bundle(path: Path, bundle: Bundle) -> None:
@@ -47,7 +58,9 @@ def read_bundle(path: Path) -> Bundle:
         kind, learner, files = whole["gossamer"], whole["learner"], whole["files"]
         if kind not in NEEDED or type(learner) is not int or not all(isinstance(one, str) for one in files.values()):
             raise ValueError("it is of another kind")
-        missing, more = set(NEEDED[kind]) - set(files), set(files) - set(ALLOWED[kind])
+        allowed = NEEDED[kind] if kind == "renews" else PUBLIC
+        missing = set(NEEDED[kind]) - set(files)
+        more = {one for one in files if one not in allowed and (kind == "renews" or not DOCUMENTS.fullmatch(one))}
         if missing or more:
             raise ValueError(f"it has {', '.join(sorted(missing or more))} {'not' if missing else 'too'}")
         return Bundle(kind, learner, files)

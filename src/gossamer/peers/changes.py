@@ -92,8 +92,8 @@ def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[
     if plan.learner < plan.config.run.learners or any(plan.learner in change.joins for change in found):
         return found
     history = History(plan.network, found)
-    for path in documents_in(plan.folder):
-        signed = read_signed(path)
+    offered = [(read_signed(path), path) for path in documents_in(plan.folder)]
+    for signed, path in sorted(offered, key=lambda one: read_change(one[0]).version):
         change = read_change(signed)
         if change.version <= history.version:
             continue

@@ -14,11 +14,12 @@ sent. What a learner does from the claim on is to say hello, to acknowledge what
 and its end. None of these depends on a record. It sends no message of a round, neither one that was drawn in this life
 before the claim came nor one from the journal, and `Party.advance` alone draws; it is not called. Ending the process
 could do no more. What was sent before the claim came cannot be called back in either case. That is little: after a
-restart nothing new is drawn before every listener has said hello in this life (`Party.ready`), a listener that has
-used more than this journal knows says so in that very hello, and what is sent until then is what the journal has,
-the same bytes as the first time. What no rule of ours can find out are a listener that hides what it has used, and
-rounds that no listener has used yet. A refusal comes after the hello of whoever refuses, and a round may be drawn in
-between; that one is needed only where a life is missing, or no more rounds than may be gone without.
+restart nothing new is drawn before every listener has taken this learner's hello (`Party.unheard`), which it says by an
+acknowledgement, and what is sent until then is what the journal has, the same bytes as the first time. A listener that
+knows of a later life or round does not take that hello, and says so. One of a release that does not say that it has
+taken a hello counts as soon as it has said its own; a claim that it can only make by refusing, where a life is missing
+or no more rounds than may be gone without, may then come after a draw. What no rule of ours can find out are a
+listener that hides what it has used, and rounds that no listener has used yet.
 
 **A liar gains no more than by silence.** Whoever is a neighbour can stop this learner by saying nothing; what `late`
 allows without it, it can stop by a claim. It cannot make the process exit, nor anything be drawn or spent.

@@ -22,14 +22,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.authorities import follow
-from gossamer.peers.bundle import ALLOWED, Bundle, write_bundle
-from gossamer.peers.certificates import Identities, Pair, certify, check_pair, days_left, fingerprint_in, name_of
+from gossamer.peers.bundle import Bundle, bundle_of, write_bundle
+from gossamer.peers.certificates import (
+    Identities,
+    Pair,
+    certify,
+    check_pair,
+    days_left,
+    fingerprint_in,
+    learner_of,
+    name_of,
+    shared_key_in,
+)
 from gossamer.peers.compared import words_of
-from gossamer.peers.config import Config, Neighbour, read_config, to_toml
+from gossamer.peers.config import Config, Neighbour, Plan, read_config, to_toml
 from gossamer.peers.folders import learners_in
 from gossamer.peers.own_folder import AUTHORITY, CERTIFICATE, MEMBERS, REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
@@ -88,7 +99,7 @@ def _refuse_twice(here: Mapping[int, Request]) -> None:
     for what in ("key", "secret"):
         seen: dict[str, int] = {}
         for i, request in here.items():
-            given = str(request.signed.document[what])
+            given = str(request.signed.document[what] or i)
             if given in seen:
                 raise GossamerError(
                     f"the requests of learners {seen[given]} and {i} have the same {what}: let each party make its own "
@@ -106,7 +117,7 @@ def _final(
     configs = [read_config(place).config for place in places]
     addresses = {i: here[i].address or _address(configs, i) for i in here}
     shared = configs[0].secrets is not None
-    keys = {str(i): fingerprint_of(request.secret) for i, request in here.items()}
+    keys = {str(i): fingerprint_of(_secret(i, request)) for i, request in here.items()} if shared else {}
     certificates = {
         i: certify(signer, i, request.key, _hosts(addresses[i]), days, request.secret if shared else None)
         for i, request in here.items()
@@ -123,6 +134,12 @@ def _final(
     for i, place in enumerate(places):  # last: they say that the run is final
         replace_file(place / CERTIFICATE, certificates[i])
     return {i: _bundle(study, place, i) for i, place in enumerate(places)}
+
+
+def _secret(i: int, request: Request) -> X25519PublicKey:
+    if request.secret is None:
+        raise GossamerError(f"learner {i}'s request has no key for noise that cancels: make it with 'party new'.")
+    return request.secret
 
 
 def _address(configs: Sequence[Config], i: int) -> str:
@@ -142,40 +159,41 @@ def _hosts(address: str) -> list[str]:
 
 
 def _bundle(study: Path, place: Path, i: int) -> Path:
-    texts = {name: (place / name).read_text(encoding="utf-8") for name in ALLOWED["joins"] if (place / name).exists()}
     path = study / f"{name_of(i)}.json"
-    write_bundle(path, Bundle("joins", i, texts))
+    write_bundle(path, bundle_of(place, i))
     return path
 
 
 def _renewed(
     places: Sequence[Path], requests: Sequence[Request], learner: int | None, authority: Path, days: int | None
 ) -> Enrolled:
-    """New certificates for parties that have enrolled, each for its own key or one that this has handed on to."""
+    """New certificates for parties of the run, each for its own key or one that this has handed on to."""
     signer, study = read_authority(authority), places[0].parent
-    if not (places[0] / REQUEST).exists():
-        raise GossamerError(f"the keys of {study} were made by 'peers init': make a new run with --own-keys.")
-    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): i for i, place in enumerate(places)}
+    _refuse_old_authority(read_config(places[0]), study, signer, authority)
+    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
     here, bundles = dict[int, Request](), dict[int, Path]()
     for request in requests:
-        found = next((known[key] for key in request.keys if key in known), None)
-        if found is None or learner not in (None, found):
+        place = next((known[key] for key in request.keys if key in known), None)
+        found = None if place is None else learner_of(place.name)
+        if place is None or found is None or learner not in (None, found):
             raise GossamerError(
-                f"the request of {request.name!r} is for a key that no learner of {study} has enrolled with: make it "
-                "with 'gossamer party renew', where the party's key is."
-            )
-        plan, place = read_config(places[found]), places[found]
-        today = datetime.datetime.now(datetime.UTC).date()
-        first = plan.read(plan.config.party.authority)
-        if signer.certificate not in follow(study, plan.run_name, first, Identities(first), len(places), today):
-            raise GossamerError(
-                f"{authority} is no authority that counts in {study} today: give the one that signed, or followed."
+                f"the request of {request.name!r} is for a key that no learner of {study} has: make it with 'gossamer "
+                "party renew', where the party's key is."
             )
         hosts = _hosts(request.address or _address([read_config(one).config for one in places], found))
         lasts = min(365 if days is None else days, max(1, math.floor(days_left(signer.certificate))))
-        shared = None if plan.secrets is None else read_request(place / REQUEST).secret
+        shared = None
+        if read_config(place).secrets is not None:
+            shared = shared_key_in((place / CERTIFICATE).read_bytes(), name_of(found))
         certificate = certify(signer, found, request.key, hosts, lasts, shared, request.before)
         replace_file(place / CERTIFICATE, certificate)
         bundles[found], here[found] = study / f"{name_of(found)}.json", request
         write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))
     return Enrolled(here, [], bundles, words_of(read_config(places[0])))
+
+
+def _refuse_old_authority(plan: Plan, study: Path, signer: Pair, authority: Path) -> None:
+    first, today = plan.read(plan.config.party.authority), datetime.datetime.now(datetime.UTC).date()
+    trusted = follow(study, plan.run_name, first, Identities(first), plan.config.run.learners, today)
+    if signer.certificate not in trusted:
+        raise GossamerError(f"{authority} is no authority that counts in {study} today: give the newest.")

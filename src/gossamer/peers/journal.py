@@ -337,9 +337,8 @@ class Journal:
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
         tag, slot = secrets.token_bytes(TAG), now.round % self._slots
         late_sum = (self._late_sum + sum(map(late_word, late))) % 2**63
-        said = _About(
-            listed, used, now.charged, dict(now.heard), now.read, 0, list(late), late_sum, self._settings, same
-        )
+        heard = dict(now.heard)
+        said = _About(listed, used, now.charged, heard, now.read, 0, list(late), late_sum, self._settings, same)
         about = msgspec.msgpack.encode(said)
         try:
             if not self._newest < now.round < self._needed + self._slots:
@@ -487,7 +486,10 @@ class Journal:
     def begin_at(self, round_: int) -> None:
         """Of a learner that joins: its first round. Before anything else of it is here."""
         try:
+            self._db.execute("begin immediate")
             self._db.execute("insert or replace into about values ('begins', ?)", (str(round_),))
+            self._sum_about()
+            self._db.execute("commit")
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         self._newest, self._needed = round_ - 1, round_

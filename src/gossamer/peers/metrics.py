@@ -23,10 +23,11 @@ CONNECTIONS, SECONDS = 16, 5.0  # that are open at once; that one may take
 def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     """What a learner shows at this moment."""
     party, spent = node.party, status.budget()
-    awaited: dict[Labels, float] = {(("learner", str(j)),): 1 for j in party.awaited()}
+    awaited: dict[Labels, float] = {(("learner", str(j)),): 1 for j in node.waits_for}
     refused: dict[Labels, float] = {
         (("learner", str(j)), ("reason", reason)): times for (j, reason), times in node.refused.items()
     }
+    held: dict[Labels, float] = {(("learner", str(j)),): 1 for j in node.doubts.held}
     dials: dict[Labels, float] = {(("learner", str(j)),): times for j, times in transport.dials.items()}
     plan = status.plan
     who = (("learner", str(plan.learner)), ("run", plan.run_name), ("version", __version__))
@@ -45,6 +46,8 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
             "gossamer_late_rounds_total", "Rounds that went without a neighbour's message.", len(status.journal.late())
         ),
         Metric("gossamer_refused_total", "Frames that were refused.", refused),
+        Metric("gossamer_held", "Neighbours that say that this journal is old.", held),
+        Metric("gossamer_status_not_written_total", "Times that status.json was not replaced.", status.unwritten),
         Metric("gossamer_dials_total", "Times that a link was dialled.", dials),
         Metric("gossamer_certificate_days_left", "Until its certificate ends.", status.credentials.days_left),
         Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),

@@ -40,6 +40,8 @@ SAY = 2.0  # seconds of waiting, after which the log says for whom, and again wh
 FORGET = 60.0  # seconds after which a stranger that dials no more is no longer spoken of
 TELL = 1.0  # seconds, within which a neighbour of another run is told this one's settings once
 RELEASES = ("version", "header")  # the reasons of refusals that another release's frames get
+ACCEPTS = "accepts"  # the word of a release that acknowledges what it has used as soon as it has taken a hello
+PUT_OUT = "put out"  # the reason of a refusal to whom the others go on without
 OLD_JOURNAL = "old journal"  # the reason of a refusal that says that this learner's journal is old
 
 
@@ -107,6 +109,11 @@ class Node:
     def waiting(self) -> float:
         """Seconds since anything moved."""
         return time.monotonic() - self._progress
+
+    @property
+    def waits_for(self) -> list[int]:
+        """Who keeps this learner from going on."""
+        return self.doubts.halting or self.party.awaited()
 
     @property
     def hello(self) -> bytes:
@@ -185,7 +192,7 @@ class Node:
             self.resend(since=party.round)
             turns = [change for t in (used, party.round) if (change := party.history.taken_in(t)) is not None]
             if (used + 1) % max(1, party.window // 2) == 0 or party.finished or turns:
-                for j in self._not_held(party.places.heard_in(used)):
+                for j in self._welcome & set(party.places.heard_in(used)):
                     self._reply(j, pack_once(Ack(used)))
             for change in turns:
                 if change.at == party.round:
@@ -200,14 +207,14 @@ class Node:
             self.differences.pop(j, None)
         if self.done or waiting < min(SAY, self._patience):
             return
-        awaited = self.party.awaited()
+        awaited = self.waits_for
         if waiting >= self._patience:
-            for j in awaited:
+            for j in self.party.awaited():
                 self.party.excuse(j)
             self.go_on()
         if waiting >= self._say_after:
             self._say_after *= 2
-            whom = self.doubts.halting or awaited or ("records" if self.party.starved else [])
+            whom = awaited or ("records" if self.party.starved else [])
             log.warning("waiting", extra={"round": self.party.round, "seconds": round(waiting, 1), "for": whom})
         if now - self._resent >= RESEND and not self.party.delivered:
             self._resent, self.resends = now, self.resends + 1
@@ -221,6 +228,8 @@ class Node:
             if header.reason == OLD_JOURNAL and sender in [*self.party.hears, *self.party.tells]:
                 why = f"learner {sender} refuses this one, and says that its journal is older than what it has sent"
                 self._hold(sender, lambda: self.doubts.refusal_claims(sender, why))
+            if header.reason in (PUT_OUT, CAPABILITY):  # its owner has to see it
+                self.differences[sender] = f"learner {sender} says: {quoted(header.sentence)}"
             raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
         elif isinstance(header, Settings):
             self._compare(sender, frame.payload)
@@ -234,6 +243,7 @@ class Node:
             self._knows(sender, header)
         elif isinstance(header, Ack):
             before = self.done
+            self.party.knows_us(sender)
             self.party.acknowledged(sender, header.round)
             if self.done and not before:
                 for j in self._not_held(self.party.tells):
@@ -250,11 +260,9 @@ class Node:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")
         say = self._send if answer else self._reply
         if sender not in party.hears and sender not in party.tells:
-            out = next((change for change in party.history.changes if sender in change.lost), None)
-            if out is not None:
-                sentence = f"learner {sender} was put out by {out.named}, of round {out.at}."
-                say(sender, wire.pack(Frame(Refusal("put out", sentence))))
-                raise RefusedError("put out", sentence)
+            if out := self._put_out(sender):
+                say(sender, wire.pack(Frame(Refusal(PUT_OUT, out))))
+                raise RefusedError(PUT_OUT, out)
             raise RefusedError("stranger", f"learner {sender} is no neighbour.")
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
             self._tell_settings(sender, say)
@@ -273,9 +281,13 @@ class Node:
         self._welcome.add(sender)
         self._left.discard(sender)
         self.differences.pop(sender, None)
+        if ACCEPTS not in self.releases.get(sender, Release()).capabilities:
+            party.knows_us(sender)  # nothing will say so
         if answer:  # a listener that has just come, or come back
             self._send(sender, self.hello)
             self.send_all(sender)
+        else:  # whoever sends has to know that its hello was taken
+            self._reply(sender, pack_once(Ack(party.places.used_of(sender, party.round))))
 
     # -- who takes part -------------------------------------------------------------------------------------------
 
@@ -338,6 +350,11 @@ class Node:
         held = self.doubts.held
         return [j for j in neighbours if j not in held]
 
+    def _put_out(self, sender: int) -> str:
+        """In a sentence, since when a learner is one no more; empty where it was not put out."""
+        out = next((change for change in self.party.history.changes if sender in change.lost), None)
+        return "" if out is None else f"learner {sender} was put out by {out.named}, of round {out.at}."
+
     def met_release(self, j: int, release: Release) -> None:
         """A neighbour has said what it runs, as it does on every link that opens."""
         self.releases[j] = release
@@ -360,6 +377,8 @@ class Node:
 
         `sends`: for one on which this learner would send.
         """
+        if out := self._put_out(sender):
+            return [self.hello, wire.pack(Frame(Refusal(PUT_OUT, out)))]
         here = self.party.i
         edge = f"{here} → {sender}" if sends else f"{sender} → {here}"
         sentence = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,11 @@ from gossamer.errors import GossamerError
 from gossamer.predictions import FittedModel, fitted_model
 from gossamer.types import Array
 
+# What NumPy and zipfile raise for files of which something was changed.
+DAMAGED = (
+    OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, MemoryError, SyntaxError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 OUTCOME = "outcome.npz"
 OWN_MODEL = "own-model.npy"
 OWN = "the learner's own parameters"
@@ -46,7 +53,7 @@ def read_outcome(place: Path) -> Outcome | None:
             return Outcome(stored["theta"], json.loads(stored["about"].tobytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         raise GossamerError(f"{place / OUTCOME} cannot be read ({error}): let the learner end again.") from None
 
 
@@ -55,5 +62,5 @@ def read_own_model(place: Path) -> Outcome | None:
     outcome = read_outcome(place)
     try:
         return None if outcome is None else Outcome(np.load(place / OWN_MODEL, allow_pickle=False), outcome.about)
-    except (OSError, ValueError) as error:
+    except DAMAGED as error:
         raise GossamerError(f"{place / OWN_MODEL} cannot be read ({error}): let the learner end again.") from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -24,14 +25,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
-from gossamer.peers.certificates import Identities, Pair, check_pair, key_pem, members_in, shared_key_in
+from gossamer.peers.certificates import Pair, check_pair, key_pem, members_in, name_of, shared_key_in
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.pair_keys import check_own_secret, to_pem
 from gossamer.peers.request import Request, listen_at, make_request, read_request
-from gossamer.peers.succession import handed_on, key_fingerprint, steps_in
+from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
-KEY, SECRET, REQUEST = "key.pem", "secret.pem", "request.json"
+KEY, SECRET, REQUEST, RENEWAL = "key.pem", "secret.pem", "request.json", "renewal.json"
 CERTIFICATE, AUTHORITY, MEMBERS = "certificate.pem", "authority.pem", "members.pem"
 NEW_KEY = "key-new.pem"  # until its certificate is there
 
@@ -55,25 +56,24 @@ def new_folder(folder: Path, name: str, address: str | None) -> Request:
 
 def renew(folder: Path, new_key: bool) -> Request:
     """A request for another certificate, for the same key or for one that it hands on to."""
-    before = read_request(folder / REQUEST)
-    key, address = _own_key(folder / KEY), before.address
-    if not new_key:
-        request = make_request(key, before.secret, before.name, address, _steps(folder))
-    else:
+    party = read_config(folder).config.party
+    own, name, address = folder / party.key, name_of(party.learner), None
+    if (folder / REQUEST).exists():  # of a party that has enrolled
+        before = read_request(folder / REQUEST)
+        name, address = before.name, before.address
+    key, steps = _own_key(own), _steps(folder / party.certificate)
+    if new_key:
         fresh = ec.generate_private_key(ec.SECP256R1())
         replace_file(folder / NEW_KEY, key_pem(fresh), private=True)  # and that of a request that was not sent
-        steps = handed_on(_steps(folder), key, fresh.public_key())
-        request = make_request(fresh, before.secret, before.name, address, steps)
-    request.signed.save(folder / REQUEST)
+        key, steps = fresh, handed_on(steps, key, fresh.public_key())
+    request = make_request(key, None, name, address, steps)
+    request.signed.save(folder / RENEWAL)
     return request
 
 
-def _steps(folder: Path) -> Any:
+def _steps(path: Path) -> Steps:
     """The words of the keys before the present one, which are in its certificate."""
-    from cryptography import x509
-
-    path = folder / CERTIFICATE
-    return steps_in(x509.load_pem_x509_certificate(path.read_bytes())) if path.exists() else []
+    return steps_in(x509.load_pem_x509_certificate(path.read_bytes()))
 
 
 def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -101,27 +101,31 @@ def join(folder: Path, bundle: Bundle) -> Plan:
         for name, text in bundle.files.items():
             replace_file(place / name, text.encode())
         plan = _checked(read_config(place), folder, bundle, request.secret)
-        config = msgspec.structs.replace(plan.config, **_own_tables(plan, request))
+        config = msgspec.structs.replace(plan.config, **_own_tables(plan, request, MEMBERS in bundle.files))
         for name in bundle.files:
             if name != "party.toml":
+                (folder / name).parent.mkdir(exist_ok=True)
                 os.replace(place / name, folder / name)
     replace_file(folder / "party.toml", to_toml(config).encode())
     return read_config(folder)
 
 
-def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey) -> Plan:
+def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> Plan:
     """Refuse a bundle that is another's, or in which this party is not who it is."""
     certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
     own = Pair((folder / KEY).read_bytes(), certificate)
     check_pair(own)
-    members = members_in(bundle.files[MEMBERS].encode(), authority)
+    begins = plan.learner < plan.config.run.learners  # and does not join one that has begun
+    if begins and MEMBERS not in bundle.files:
+        raise GossamerError("the file has no certificates of the others: ask for the one that 'peers sign' has made.")
+    members = members_in(bundle.files[MEMBERS].encode(), authority) if begins or MEMBERS in bundle.files else {}
     expected = set(range(plan.config.run.learners))
-    if set(members) != expected:
+    if set(members) != expected and (begins or members):
         raise GossamerError(
             f"the file has certificates of learners {sorted(members)}, expected 0 to {max(expected)}: let the one who "
             "signed them sign all requests together."
         )
-    shown = Identities(authority, members=members).whose(certificate)
+    shown = read_identities(plan).whose(certificate)
     if not shown == plan.learner == bundle.learner:
         raise GossamerError(
             f"the file is for learner {bundle.learner}, and its certificate for {shown}: ask for this party's own."
@@ -130,16 +134,17 @@ def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey) 
         private = serialization.load_pem_private_key((folder / SECRET).read_bytes(), password=None)
         assert isinstance(private, X25519PrivateKey)
         check_own_secret(plan, private, folder / SECRET)
-        if shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
+        if secret is None or shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
             raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")
     return plan
 
 
-def _own_tables(plan: Plan, request: Request) -> dict[str, Any]:
+def _own_tables(plan: Plan, request: Request, enrolled: bool) -> dict[str, Any]:
     """[party], [data] and [neighbours], of which only numbers and addresses are others' to say."""
     given = plan.config
     listen = given.party.listen if request.address is None else listen_at(request.address)
-    party = PartyPlan(learner=plan.learner, listen=listen, members=MEMBERS, partners=MEMBERS)
+    members: dict[str, Any] = {"members": MEMBERS, "partners": MEMBERS} if enrolled else {}
+    party = PartyPlan(learner=plan.learner, listen=listen, **members)
     data = DataPlan(path="records.csv", records=given.data.records, follow=given.data.follow)
     neighbours = {j: Neighbour(address=one.address) for j, one in given.neighbours.items()}
     return {"party": party, "data": data, "neighbours": neighbours}

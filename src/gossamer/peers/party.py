@@ -123,7 +123,7 @@ class Party:
         self._over: dict[int, dict[str, tuple[Matrix, bool]]] = {}
         self._expected: dict[int, frozenset[Expected]] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
-        self._spoke: set[int] = set()  # the neighbours whose hello was in order in this life
+        self._spoke: set[int] = set()  # the neighbours that know this learner in this life
         self._start()
 
     def _start(self) -> None:
@@ -372,7 +372,7 @@ class Party:
 
     def unheard(self) -> list[int]:
         """Listeners that may know of rounds which this journal does not: who goes on from one draws nothing before
-        they have said hello. The last step draws nothing."""
+        they know it in this life. The last step draws nothing."""
         if not self._resumed or self.round + 1 >= self.last:
             return []
         return sorted(self.places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
@@ -519,11 +519,14 @@ class Party:
                 f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
                 f"{self.round}, does not remember to have sent",
             )
-        self._spoke.add(neighbour)
         self.journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
             self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
+
+    def knows_us(self, neighbour: int) -> None:
+        """A neighbour has taken the hello of this life: it finds nothing missing here."""
+        self._spoke.add(neighbour)
 
     def needs_no_more(self, listener: int) -> bool:
         """Whether a neighbour that has left, or leaves next, has used all that it was sent."""

@@ -37,10 +37,11 @@ from gossamer.peers.membership import Change, History, digest_of, read_change
 from gossamer.peers.party import Party
 from gossamer.peers.release import OWN_RELEASE, Release
 from gossamer.peers.signed import Signed, parse_signed
-from gossamer.peers.wire import Frame, Known, Membership, RefusedError
+from gossamer.peers.wire import Frame, Known, Membership, RefusedError, quoted
 from gossamer.types import Matrix
 
 CAPABILITY = "membership"
+SAID, MOST_SIGNATURES = 400, 1000  # letters of a sentence about what a neighbour sent; signatures that are looked at
 Verify = Callable[[Signed, Change, History], None]  # refuses what was not signed by those whose word counts
 
 
@@ -97,7 +98,7 @@ class PassingOn:
                 return None
             return self._accept(signed)
         except GossamerError as error:
-            self.refused = f"learner {sender} sent a change that is refused: {error}"
+            self.refused = quoted(f"learner {sender} sent a change that is refused: {error}", SAID)
             raise RefusedError(CAPABILITY, self.refused) from None
 
     def take(self, signed: Signed) -> Change | None:
@@ -110,6 +111,10 @@ class PassingOn:
         return self._accept(signed)
 
     def _checked(self, signed: Signed) -> Change:
+        if len(signed.signatures) > MOST_SIGNATURES:
+            raise GossamerError(
+                f"a document with {len(signed.signatures)} signatures: expected {MOST_SIGNATURES} at most."
+            )
         change = read_change(signed)
         self._verify(signed, change, self._party.history)
         self._party.history.check(change, self._party.algorithm, self._party.steps)
@@ -131,6 +136,10 @@ class PassingOn:
     def _check_time(self, change: Change) -> None:
         """Refuse what cannot be proved to reach everybody in time."""
         party, history = self._party, self._party.history
+        if party.i not in history.members:
+            raise GossamerError(
+                f"{change.named} is given to learner {party.i}, which takes part no more: give it to another."
+            )
         pending = next((one for one in history.changes if one.at > party.round), None)
         if pending is not None:
             raise GossamerError(

@@ -11,7 +11,6 @@ value: it never takes more than half of what is kept.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +22,13 @@ from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network, read_network
-from gossamer.peers.certificates import Pair, issue_certificate, name_of
+from gossamer.peers.certificates import Pair, certify, issue_certificate, name_of
 from gossamer.peers.changes import documents_in
 from gossamer.peers.config import DataPlan, Neighbour, Plan, graph_json, read_config, to_toml
 from gossamer.peers.folders import learners_in
 from gossamer.peers.membership import FOLDER, History, document_of, read_change
-from gossamer.peers.request import host_of, listen_at
+from gossamer.peers.own_folder import REQUEST
+from gossamer.peers.request import Request, host_of, listen_at
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.types import Array, Matrix
 
@@ -45,6 +45,7 @@ class Wanted(NamedTuple):
     joins: Mapping[int, str] = {}  # and where each listens
     graph: str | None = None
     addresses: Mapping[int, str] = {}
+    requests: Mapping[int, Request] = {}  # of those who join with keys of their own
 
 
 def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
@@ -167,18 +168,29 @@ def save(folder: Path, signed: Signed) -> Path:
     return path
 
 
-def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str) -> Path:
-    """The folder of a party that joins, where it has none; with all documents, the newest included."""
-    place = folder / name_of(i)
+def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, request: Request | None = None) -> Path:
+    """The folder of a party that joins, where it has none; with all documents, the newest included.
+
+    Where it has sent a request its key is its own, and what is here goes back to it as a bundle.
+    """
+    place, party = folder / name_of(i), plan.config.party
     if not place.exists():
         place.mkdir(mode=0o700)
-        own = issue_certificate(authority, i, sorted({host_of(address), "localhost", "127.0.0.1"}), DAYS)
-        for name, content in (
-            ("certificate.pem", own.certificate), ("key.pem", own.key), ("authority.pem", authority.certificate),
-            (plan.config.run.graph, graph_json(plan.network).encode()),
-        ):  # fmt: skip
-            replace_file(place / name, content)
-        os.chmod(place / "key.pem", 0o600)
+        hosts = sorted({host_of(address), "localhost", "127.0.0.1"})
+        if request is None:
+            own = issue_certificate(authority, i, hosts, DAYS)
+            replace_file(place / "key.pem", own.key, private=True)
+            certificate = own.certificate
+        else:
+            certificate = certify(authority, i, request.key, hosts, DAYS)
+            request.signed.save(place / REQUEST)
+        replace_file(place / "certificate.pem", certificate)
+        replace_file(place / "authority.pem", plan.read(party.authority))  # the first: others follow it by documents
+        replace_file(place / plan.config.run.graph, graph_json(plan.network).encode())
+        if party.members is not None:
+            replace_file(place / party.members, plan.read(party.members))
+    for path in (*folder.glob("authority-*.json"), *folder.glob("revoked.json")):
+        replace_file(place / path.name, path.read_bytes())
     documents = [read_signed(path) for path in documents_in(folder)]
     for signed in documents:
         save(place, signed)

@@ -20,7 +20,7 @@ LONGEST, MOST = 40, 32  # letters of a version or of a word, and words that are 
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]*", re.ASCII)
 WORD = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 # Of this release; a new kind of frame goes only to neighbours that have its word.
-CAPABILITIES = frozenset({"membership", "renew"})
+CAPABILITIES = frozenset({"accepts", "membership", "renew"})
 
 
 class Release(NamedTuple):

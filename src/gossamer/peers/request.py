@@ -5,8 +5,8 @@
      "signatures": [{"by": "party", "value": "…"}]}
 
 `key` is its P-256 key, SubjectPublicKeyInfo in hexadecimal, and the signature is that key's: whoever sends the request
-has it. `secret` is its X25519 key for noise that cancels. `before` are the words of the keys that it had before
-(gossamer.peers.succession); a first request has none.
+has it. `secret` is its X25519 key for noise that cancels, null in a renewal. `before` are the words of the keys that it
+had before (gossamer.peers.succession); a first request has none.
 
 **A request is no secret.** Who steals one has public keys, a name and an address. Who sends an old one again has a
 certificate made for a key that is not his. Who exchanges one on its way gets a certificate for a key of his own: then
@@ -45,7 +45,7 @@ class Request(NamedTuple):
     address: str | None  # where the others reach it
     made: str
     key: ec.EllipticCurvePublicKey
-    secret: X25519PublicKey
+    secret: X25519PublicKey | None
     before: Steps
     keys: list[str]  # fingerprints: of its key, and of those before
 
@@ -56,12 +56,12 @@ class Request(NamedTuple):
 
 
 def make_request(
-    key: ec.EllipticCurvePrivateKey, secret: X25519PublicKey, name: str, address: str | None, before: Steps = ()
+    key: ec.EllipticCurvePrivateKey, secret: X25519PublicKey | None, name: str, address: str | None, before: Steps = ()
 ) -> Request:
     document = {
         "kind": KIND, "run": "", "name": name, "address": address,
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "key": der_of(key.public_key()).hex(),
-        "secret": secret.public_bytes_raw().hex(), "before": [list(one) for one in before],
+        "secret": None if secret is None else secret.public_bytes_raw().hex(), "before": [list(one) for one in before],
     }  # fmt: skip
     return check_request(Signed(document).signed_by(Pair(key_pem(key), b""), BY), "the request")
 
@@ -81,7 +81,8 @@ def check_request(signed: Signed, what: str) -> Request:
             raise ValueError("its key is not of P-256")
         if not any(one.get("by") == BY and signed.holds(one, key) for one in signed.signatures):
             raise ValueError("its own key has not signed it: it was changed")
-        secret = X25519PublicKey.from_public_bytes(bytes.fromhex(given["secret"]))
+        shared = given["secret"]
+        secret = None if shared is None else X25519PublicKey.from_public_bytes(bytes.fromhex(shared))
         before = parsed_steps(given["before"])
         name, address, made = given["name"], given["address"], given["made"]
         if not (isinstance(name, str) and name and len(name) <= LONGEST and name.isprintable()):

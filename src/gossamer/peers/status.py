@@ -33,6 +33,7 @@ from gossamer.version import __version__
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
 NAME = "status.json"
+NUMBERS = {"learner": int, "life": int, "round": int, "steps": int, "updated": float | int, "waits": float | int}
 
 
 class Status:
@@ -120,7 +121,7 @@ class Status:
 
     def _progress(self, node: Node, state: str | None) -> dict[str, Any]:
         party = node.party
-        waits_for = [] if state or node.done or node.waiting < EVERY else party.awaited()
+        waits_for = [] if state or node.done or node.waiting < EVERY else node.waits_for
         if state is None:
             starved = "waiting for records" if party.starved else "running"
             going_on = "delivering" if party.finished else "waiting" if waits_for else starved
@@ -177,9 +178,12 @@ def read_statuses(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_status(place: Path) -> dict[str, Any]:
-    """The status file in a party's folder; "not started" if it is missing, empty or not a JSON object."""
+    """The status file in a party's folder; "not started" if it is missing, empty, or not what a learner writes."""
     try:
         about = json.loads((place / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         about = None
-    return about if about and isinstance(about, dict) else {"state": "not started"}
+    if not isinstance(about, dict) or not isinstance(about.get("state"), str):
+        return {"state": "not started"}
+    known = all(isinstance(about.get(name, 0), kind) for name, kind in NUMBERS.items())
+    return about if known and ("steps" in about or "round" not in about) else {"state": "not started"}
