@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import struct
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,13 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 import msgspec
 
 from gossamer.peers import wire
-from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal import Journal, Same, Snapshot
 from gossamer.peers.journal_sums import checksum_of
-from gossamer.peers.party import rounds_kept
+from gossamer.peers.node import Node
+from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, pack, split_frames, split_vector, unpack
-from test_peers import MODEL, M, N, Team, simulated
+from test_peers import MODEL, M, N, Own, Team, simulated
 
 METHODS = REGISTRY.entries()
 
@@ -415,3 +417,59 @@ def test_a_journal_under_another_name_is_refused(tmp_path):
     team.end(0)
     with pytest.raises(gs.GossamerError, match=r"0\.db\.0 is of the same learner and run"):
         Journal(tmp_path / "other.db", "run", 0, "settings", "process", rounds_kept(4, "f8", 0))
+
+
+class AtTheSource(Team):
+    """With exact noise on gradients, so that messages are fields of the state, in fewer digits."""
+
+    def start(self, i):
+        journal = self.journals[i] = Journal(
+            self.folder / f"{i}.db", "run", i, "settings", "process", rounds_kept(N, "f4", 0)
+        )
+        algorithm, run = self.method.build(0.3), {"gradient": "latest", "steps": self.steps, "size": N}
+        table = replace(self.stream.table, bounds=gs.records.FeatureBounds(9.0, 9.0, 9.0))
+        setting = setting_for([i], algorithm, self.network, MODEL, table, **run, per_round=[1], read_once=True)
+        boundary = gs.Gaussian.for_budget(50.0, 1e-5, horizon=self.steps, where="source").bind(setting)
+        memory = MODEL.memory(table, "latest", np.ones(1, dtype=np.int64))
+        self.parties[i] = Party(
+            i, algorithm, self.network, Own(self.stream, i), memory, boundary, journal,
+            size=N, steps=self.steps, ridge=MODEL.l2, dtype="f4",
+        )  # fmt: skip
+        self.boxes[i] = self.hub.of(i)
+        self.nodes[i] = Node(self.parties[i], self.boxes[i], "run", journal.epoch, self.hook)
+
+
+@pytest.mark.parametrize("method", ["ldp_gradient_tracking", "push_pull", "dsgd"])
+def test_messages_that_are_fields_of_the_state_are_written_once_and_sent_again_as_they_were(
+    tmp_path, method, monkeypatch
+):
+    written, commit = set(), Journal.commit
+
+    def watched(journal, now, messages, *given):
+        written.update((name, isinstance(data, Same)) for name, data in messages.items())
+        commit(journal, now, messages, *given)
+
+    monkeypatch.setattr(Journal, "commit", watched)
+    team = AtTheSource(tmp_path, method, gs.Network.paper(), steps=30, seed=3)
+    team.run(crashes=30)
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+    assert {key[1] for key in team.payloads} == set(range(30))
+    assert ("theta", True) in written if method != "push_pull" else ("y", False) in written
+
+
+def test_a_message_that_is_a_field_is_that_field_in_the_numbers_in_which_it_travels(tmp_path):
+    rng = np.random.default_rng(0)
+    s, theta = rng.normal(size=(1, 7)) * 1e30, rng.normal(size=(1, 7))
+    s[0, :3] = 1e300, -1e300, 1e-60
+    journal = opened(tmp_path)
+    now = Snapshot(1, {"s": s, "theta": theta}, np.zeros((1, 7)), 2)
+    sent = {"b": Same("theta", "f8"), "a": Same("s", "f4"), "c": b"xyz"}
+    journal.commit(now, sent)
+    wanted = {"b": theta.astype("<f8").tobytes(), "a": np.clip(s, -3e38, 3e38).astype("<f4").tobytes(), "c": b"xyz"}
+    assert journal.messages() == {1: wanted}
+    assert list(journal.messages()[1]) == list(sent), "in the order in which they were sent"
+    journal.commit(now._replace(round=2), wanted, used=1)  # as releases before this one write them
+    journal.close()
+    again = opened(tmp_path)
+    assert again.messages() == {1: wanted, 2: wanted}
+    np.testing.assert_array_equal(again.latest().state["s"], s)

@@ -24,6 +24,9 @@ def checksum_of(pieces: Iterable[Any]) -> bytes:
     plain = weighted = 0
     for piece in pieces:
         data = np.frombuffer(piece, np.uint8)
+        if not len(data):
+            weighted *= 31
+            continue
         words, rest = data[: len(data) // 8 * 8].view("<u8"), data[len(data) // 8 * 8 :].tobytes()
         first, second = add_words(words)
         last = int.from_bytes(rest, "little")

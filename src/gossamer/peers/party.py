@@ -106,6 +106,7 @@ class Party:
         self.algorithm, self.feed, self._memory = algorithm, feed, memory
         self._boundary, self.journal = boundary, journal
         self.history = History(network, changes)
+        self.last = self.history.end_of(i, steps)  # the round that it takes part in no more
         self.places = Places(i, algorithm, self.history)
         first = self.places.at(self.history.first_round(i))
         self._played = first, Rounds(algorithm, first.rows, memory, boundary, ridge, finite=True)
@@ -162,11 +163,6 @@ class Party:
                 f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
                 "now; give the same file, to which records were only added."
             )
-
-    @property
-    def last(self) -> int:
-        """The round that it takes part in no more: the run's end, or that in which it leaves."""
-        return self.history.end_of(self.i, self.steps)
 
     @property
     def finished(self) -> bool:
@@ -272,7 +268,9 @@ class Party:
 
     def _inherits(self, t: int) -> dict[Expected, tuple[str, float]]:
         """What has to be handed over before round t: the fields of the state that it is added to, and its shares."""
-        return {Expected(*one): field for one, field in self.places.inherits(t).items()} if t < self.last else {}
+        if not self.history.changes or t >= self.last:
+            return {}
+        return {Expected(*one): field for one, field in self.places.inherits(t).items()}
 
     @property
     def room(self) -> int:
@@ -557,6 +555,7 @@ class Party:
                 "later one."
             )
         self.history.changes.append(change)
+        self.last = self.history.end_of(self.i, self.steps)
         self.hears, self.tells = self.places.neighbours()
         self._acked |= {j: -1 for j in self.tells if j not in self._acked}
         self._over, self._expected = {}, {}

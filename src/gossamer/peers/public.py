@@ -29,6 +29,8 @@ class PublicValues:
 
     def value(self, t: int, channel: str) -> Array | None:
         """All learners' vectors, one a row; None where the channel is not public."""
+        if (known := self._sent.get(t)) is not None:
+            return known.get(channel)
         while self._next is not None and self._next <= t:
             nothing = np.zeros((self._m, 1))
             out = self._algorithm.emit(self._state, nothing, self._rows, self._next)
