@@ -104,7 +104,6 @@ def test_alerts_come_when_they_are_meant_to_and_not_otherwise(tmp_path):
         ("days_left < 14", "days_left < 13"),
         ("gossamer_held == 1", "gossamer_held == 2"),
         ("[15m])) > 10", "[15m])) > 1000"),
-        ("gossamer_held > 0", "gossamer_held > 1"),
         ("[1h]) > 3", "[1h]) > 0"),
         ("< 200e6", "< 20e6"),
         ("(gossamer_info) > 1", "(gossamer_info) > 0"),
