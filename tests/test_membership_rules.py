@@ -87,6 +87,22 @@ def test_the_least_round_suffices_wherever_it_is_given_and_however_links_are(tea
         assert all(rounds[0] < least for rounds in team.accepted.values())
 
 
+def test_who_leaves_believes_those_who_have_gone_on_without_it(team_of):
+    """Its listeners need nothing of the rounds after its last: wherever they are, its journal is not old."""
+    team = team_of()
+    team.reach(4)
+    team.accept(0, change_of(team, 15, leaves=[3]))
+    team.reach(14, who=[3])
+    team.dead.add(3)
+    team.until(lambda: all(team.parties[i].round > 20 for i in range(M) if i != 3))
+    team.dead.remove(3)
+    team.journals[3].close()
+    team.start(3)
+    team.nodes[3].greet()
+    team.finish()
+    assert not team.nodes[3].doubts.held
+
+
 def test_who_cannot_read_documents_keeps_the_others_from_accepting_one(team_of):
     team = team_of(capable=lambda i: i != 1)
     team.reach(4)

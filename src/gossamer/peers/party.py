@@ -477,7 +477,7 @@ class Party:
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t: forget what nobody needs any more."""
-        if listener not in self._acked or t > self.round + self.lateness:  # it may have gone on without us
+        if listener not in self._acked or t >= self._farthest(listener):  # it may have gone on without us
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
         if t <= self._acked[listener]:
             return
@@ -513,7 +513,7 @@ class Party:
                 f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
-        if neighbour in self._acked and round_ > self.places.farthest(neighbour, self.round) + self.lateness:
+        if neighbour in self._acked and round_ > self._farthest(neighbour):
             raise OlderHereError(
                 "ahead",
                 f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
@@ -522,7 +522,11 @@ class Party:
         self.journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
         if neighbour in self._acked:
-            self.acknowledged(neighbour, min(round_ - 1, self.round + self.lateness))
+            self.acknowledged(neighbour, round_ - 1)
+
+    def _farthest(self, listener: int) -> float:
+        """The newest round that a listener can be in, given what this learner has sent."""
+        return min(self.places.farthest(listener, self.round, self.lateness), self.steps)
 
     def knows_us(self, neighbour: int) -> None:
         """A neighbour has taken the hello of this life: it finds nothing missing here."""

@@ -50,6 +50,7 @@ that proves it has one network's R_ii, C_ii and z; so it is with shared noise, w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,12 +178,17 @@ class Places:
         later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
         return next((k for k in later if sender in self.heard_in(k)), t)
 
-    def farthest(self, listener: int, t: int) -> float:
-        """In round t: the newest round that a listener can be in, since it needs this learner's message of each round
-        in which it hears it. Somebody who hears it no more may be anywhere."""
-        later = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
-        first = next((k for k in [t, *later] if listener in self.told_in(k)), None)
-        return np.inf if first is None else max(t + 1, first)
+    def farthest(self, listener: int, t: int, lateness: int) -> float:
+        """In round t: the newest round that a listener can be in. It goes without this learner's message in no more
+        than `lateness` of the rounds in which it hears it; somebody who hears it no more may be anywhere."""
+        turns = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
+        needed = lateness + 1  # of the rounds after t in which it hears this learner, the first that it cannot take
+        for k, until in pairwise(sorted({t + 1, *turns}) + [np.inf]):
+            if listener in self.told_in(int(k)):
+                if until - k >= needed:
+                    return k + needed - 1
+                needed -= int(until - k)
+        return np.inf
 
     # -- trackers where the network changes -----------------------------------------------------------------------
 
