@@ -183,7 +183,7 @@ class Places:
         than `lateness` of the rounds in which it hears it; somebody who hears it no more may be anywhere."""
         turns = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
         needed = lateness + 1  # of the rounds after t in which it hears this learner, the first that it cannot take
-        for k, until in pairwise(sorted({t + 1, *turns}) + [np.inf]):
+        for k, until in pairwise([*sorted({t + 1, *turns}), np.inf]):
             if listener in self.told_in(int(k)):
                 if until - k >= needed:
                     return k + needed - 1
