@@ -91,7 +91,7 @@ def script_for(image: Image, context: Path, wheels: Path, root: Path, volume: Pa
     python, at, user = Path(sys.base_prefix), shlex.quote(str(root)), image.user
     build = "PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PIP_DISABLE_PIP_VERSION_CHECK=1"
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    lines = ["set -eu", f"cd {shlex.quote(str(context))}", f"mount -t tmpfs -o mode=755 none {at}"]
+    lines = ["set -eu", "umask 022", f"cd {shlex.quote(str(context))}", f"mount -t tmpfs -o mode=755 none {at}"]
     for name in SYSTEM:
         place = Path("/", name)
         if place.is_symlink():

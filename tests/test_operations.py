@@ -220,6 +220,20 @@ def test_a_budget_that_records_do_not_last_for_is_refused(tmp_path):
         run_learner(read_config(place), quiet=True)
 
 
+def test_a_learner_leaves_the_umask_of_its_process_as_it_was(tmp_path):
+    make(tmp_path / "run", 20, RING, m=M)
+    MISTAKES[next(iter(MISTAKES))](tmp_path / "run" / "learner-0")
+    from gossamer.peers.process import run_learner
+
+    before = os.umask(0o027)
+    try:
+        with pytest.raises(gs.GossamerError):
+            run_learner(read_config(tmp_path / "run" / "learner-0"), quiet=True)
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+
+
 def test_every_party_sets_its_own_budget(tmp_path, fleet_of):
     budgets = [1.0, 2.0, 4.0, 8.0]
     plan = lambda i: PrivacyPlan(epsilon=budgets[i], law="gaussian", where="source")  # noqa: E731

@@ -320,7 +320,7 @@ def run_learner(
     plan: Plan, hook: Hook | None = None, quiet: bool = False, connect: MakeTransport = connect_links
 ) -> int:
     """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
-    os.umask(0o077)  # what a learner writes is its owner's
+    umask = os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.folder / "log.jsonl", quiet)
     learner = None
     try:
@@ -338,6 +338,7 @@ def run_learner(
         if learner is not None:
             learner.close()
         stop_logging()
+        os.umask(umask)
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:
