@@ -123,6 +123,27 @@ def test_lists_are_written_one_after_another_and_an_old_one_undoes_nothing(run, 
     assert "has that already" in err
 
 
+def test_a_bit_that_flips_in_the_accepted_list_lifts_nothing(run, gossamer):
+    """Its signatures are not looked at again, and an older list stays in force for good."""
+    study, place = run
+    assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
+    give(place, study)
+    plan, revoked = read_config(place), read_credentials(read_config(place), keep=True).identities
+    shown = (study / "learner-2/certificate.pem").read_bytes()
+    assert revoked.whose(shown) is None
+    (place / FILE).unlink()
+    data, refused = (place / "revoked-accepted.json").read_bytes(), 0
+    for bit in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        (place / "revoked-accepted.json").write_bytes(changed)
+        try:
+            assert read_credentials(plan).identities.whose(shown) is None, f"bit {bit}"
+        except gs.GossamerError:
+            refused += 1
+    assert refused > 1000
+
+
 def test_a_list_that_nobody_signed_whose_word_counts_ends_a_start(run, gossamer):
     study, place = run
     plan, signer = read_config(place), read_authority(study / "authority")

@@ -8,19 +8,22 @@ one certificate that an authority of the run has signed; a `certificate`, by its
 as well. The run's authority signs the list, or all learners do.
 
 **An old list undoes nothing.** Lists are numbered, and each has all that were revoked before. The last one that was
-accepted is kept beside (revoked-accepted.json): one with a smaller number is not taken, and one that is taken away
-stays in force. A list that cannot be believed ends a start: whoever was sent it meant something with it.
+accepted is kept beside (revoked-accepted.json), with a digest, since its signatures are not looked at again: one with a
+smaller number is not taken, and one that is taken away stays in force. A list that cannot be believed ends a start:
+whoever was sent it meant something with it.
 
 What a list does not reach is a party that has not got it: it goes by files, as everything that parties agree on.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
+from gossamer.files import replace_file
 from gossamer.peers.certificates import Pair, Revoked
 from gossamer.peers.logs import log
 from gossamer.peers.signed import Signed, read_signed
@@ -67,10 +70,24 @@ def list_in(signed: Signed, what: str) -> RevokedList:
     return RevokedList(number, tuple(entries))
 
 
+def keep_accepted(folder: Path, signed: Signed) -> None:
+    """From now on this list is in force here."""
+    whole = json.loads(signed.encoded()) | {"digest": signed.digest}
+    replace_file(folder / ACCEPTED, (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
+
+
 def read_accepted(folder: Path) -> RevokedList:
-    """The last list that was accepted here."""
+    """The last list that was accepted here; refuses one that has changed since."""
     path = folder / ACCEPTED
-    return list_in(read_signed(path), str(path)) if path.exists() else NOBODY
+    if not path.exists():
+        return NOBODY
+    signed = read_signed(path)
+    if json.loads(path.read_bytes()).get("digest", signed.digest) != signed.digest:
+        raise GossamerError(
+            f"{path} has changed on the disk, so that nobody knows what is revoked: remove it, and accept the newest "
+            "list again (gossamer peer accept)."
+        )
+    return list_in(signed, str(path))
 
 
 def newer_list(folder: Path, accepted: RevokedList) -> Signed | None:

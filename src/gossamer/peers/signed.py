@@ -11,6 +11,7 @@ else must not count here.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,11 @@ class Signed:
     def text(self) -> bytes:
         """What is signed."""
         return PREFIX + json.dumps(self.document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @property
+    def digest(self) -> str:
+        """Of what is signed; who signed it makes no difference."""
+        return hashlib.sha256(self.text).hexdigest()
 
     def signed_by(self, own: Pair, by: str = AUTHORITY) -> Signed:
         """The same with one more signature; a party's says its number, and brings its certificate."""
