@@ -53,7 +53,7 @@ def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) 
     """Check a document as far as its signatures and its own words go; the learner itself checks the rest."""
     change = read_change(signed)
     before = set(change.members) - change.joins | change.leaves
-    check_signed(signed, plan, read_identities(plan), before)
+    check_signed(signed, plan, read_identities(plan), before, change.lost)
     path = plan.folder / FOLDER / f"{change.version}.json"
     signed.save(path)
     _say(console, change)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from gossamer.peers.succession import Steps, key_fingerprint, keys_of, successio
 
 PREFIX = "learner-"
 MOST_DAYS = 36_500
+NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)  # a learner's, as text has it
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
 
@@ -44,7 +46,7 @@ def name_of(i: int) -> str:
 def learner_of(name: str) -> int | None:
     """Which learner a certificate's name is; None where it is the name of no learner."""
     number = name.removeprefix(PREFIX)
-    return int(number) if name.startswith(PREFIX) and number.isdecimal() and str(int(number)) == number else None
+    return int(number) if name.startswith(PREFIX) and NUMBER.fullmatch(number) else None
 
 
 class Revoked(NamedTuple):

@@ -66,7 +66,7 @@ def verifier(plan: Plan, identities: Callable[[], Identities]) -> Verify:
 
     def verify(signed: Signed, change: Change, history: History) -> None:
         everybody = set(history.members) - change.lost
-        check_signed(signed, plan, identities(), everybody)
+        check_signed(signed, plan, identities(), everybody, change.lost)
         if plan.config.secrets is not None:
             raise GossamerError(
                 f"{change.named} in a run with [secrets]: noise cancels between all who began, so nobody can join or "
@@ -81,9 +81,23 @@ def verifier(plan: Plan, identities: Callable[[], Identities]) -> Verify:
     return verify
 
 
-def check_signed(signed: Signed, plan: Plan, identities: Identities, everybody: Collection[int]) -> None:
-    """The word of any authority that counts today will do, or that of everybody."""
-    signed.check_by_any(KIND, plan.run_name, identities.authorities, identities, everybody)
+def check_signed(
+    signed: Signed, plan: Plan, identities: Identities, everybody: Collection[int], lost: Collection[int] = ()
+) -> None:
+    """The word of any authority that counts today will do, or that of everybody who is not lost.
+
+    These must be more than half of all: otherwise one party could put out all others, and two halves each other.
+    """
+    enough = len(everybody) > len(lost)
+    try:
+        signed.check_by_any(
+            KIND, plan.run_name, identities.authorities, identities, everybody if enough else frozenset()
+        )
+    except GossamerError as error:
+        if enough:
+            raise
+        many = f"{len(lost)} of {len(everybody) + len(lost)} learners are put out"
+        raise GossamerError(*error.parts, f" ({many}: those who stay are not more than half.)") from None
 
 
 def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[Any]) -> list[Change]:

@@ -24,6 +24,7 @@ from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
 from gossamer.peers.agreement import shared_settings
+from gossamer.peers.certificates import NUMBER
 from gossamer.peers.dials import Dial
 from gossamer.peers.membership import joiners_in
 from gossamer.privacy import Mechanism, Secrets
@@ -176,7 +177,7 @@ class Plan:
         self.network: Network = network or read_network(str(folder / run.graph), run.learners)
         everybody = {*range(run.learners), *joiners_in(folder)}
         for j in config.neighbours:
-            if not j.isascii() or not j.isdecimal() or int(j) not in everybody:
+            if not NUMBER.fullmatch(j) or int(j) not in everybody:
                 raise GossamerError(f"[neighbours.{j}]: expected a learner's number, 0 to {run.learners - 1}.")
         if self.learner not in everybody:
             raise GossamerError(

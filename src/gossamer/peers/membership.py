@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from gossamer.algorithms.base import Algorithm
 from gossamer.errors import GossamerError
 from gossamer.networks import Network
+from gossamer.peers.certificates import NUMBER
 from gossamer.peers.signed import Signed
 from gossamer.types import Matrix
 
@@ -107,7 +108,7 @@ def read_change(signed: Signed) -> Change:
         raise GossamerError(f"change {version}: expected text for 'before' and for every address.")
     return Change(
         version, at, joins, leaves, lost, tuple(members), _network(version, members, given),
-        {_number("addresses", int(i) if str(i).isdecimal() else i, 0): str(where) for i, where in addresses.items()},
+        {_number("addresses", int(i) if NUMBER.fullmatch(i) else i, 0): str(where) for i, where in addresses.items()},
         before, signed.digest,
     )  # fmt: skip
 
@@ -116,7 +117,7 @@ def _network(version: int, members: Sequence[int], given: Mapping[str, Any]) -> 
     place = {number: k for k, number in enumerate(members)}
     try:
         R, C = ([(place[j], place[i], float(w)) for j, i, w in given[over]] for over in ("R", "C"))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):  # a whole number may be larger than any float
         raise GossamerError(
             f"change {version}: R and C must be lists of [sender, receiver, weight] between its members."
         ) from None

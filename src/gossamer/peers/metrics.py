@@ -7,6 +7,7 @@ the run and its settings. Errors on own records are not: they are shown only wit
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable
 
@@ -82,7 +83,7 @@ class Endpoint:
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
             raise GossamerError(f"[party] metrics = {address!r}: expected HOST:PORT, such as 127.0.0.1:9400.")
         self._host, self._port, self._text = host.strip("[]"), int(port), text
         self._server: asyncio.Server | None = None
@@ -93,9 +94,10 @@ class Endpoint:
             self._server = await asyncio.start_server(
                 self._answer, self._host, self._port, limit=8192, backlog=CONNECTIONS
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a name of which nobody could have an address is a ValueError
+            why = getattr(error, "strerror", None) or error
             raise GossamerError(
-                f"[party] metrics = {self._host}:{self._port} cannot be listened on ({error.strerror}): choose another."
+                f"[party] metrics = {self._host}:{self._port} cannot be listened on ({why}): choose another."
             ) from None
 
     async def close(self) -> None:

@@ -255,6 +255,8 @@ class Node:
 
     def _hello(self, sender: int, hello: Hello, answer: bool) -> None:
         party = self.party
+        if answer and sender in party.hears and sender not in party.tells:  # on a link that there is not, or not yet
+            raise RefusedError("stranger", f"learner {sender} does not hear this one.")
         self._welcome.discard(sender)
         if hello.sender != sender:
             raise RefusedError("forged", f"learner {sender} says that it is learner {hello.sender}.")

@@ -80,6 +80,8 @@ class PassingOn:
     def heard(self, neighbour: int, known: Known) -> None:
         """A neighbour has said what it has."""
         changes = self._party.history.changes
+        if known.version < 0:
+            raise RefusedError(CAPABILITY, f"learner {neighbour} has change {known.version}, and there is none such.")
         if 0 < known.version <= len(changes) and changes[known.version - 1].digest != known.digest:
             raise RefusedError(
                 CAPABILITY,
@@ -92,6 +94,8 @@ class PassingOn:
         """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence."""
         try:
             signed = parse_signed(bytes(payload), f"change {version}")
+            if version < 1:
+                raise GossamerError("versions are counted from 1.")
             if version <= self.version:
                 if signed.digest != self._party.history.changes[version - 1].digest:
                     raise GossamerError(f"it is another change {version} than the one that was accepted here.")
@@ -127,8 +131,9 @@ class PassingOn:
 
     def _accept(self, signed: Signed) -> Change:
         change, document = self._checked(signed), signed.encoded()
+        frame = _framed(change.version, document)  # refuses one that is too long to be passed on, before it is kept
         self._party.journal.keep_change(change.version, document)
-        self._frames.append(_framed(change.version, document))
+        self._frames.append(frame)
         self._party.change(change)
         self.refused = None
         return change

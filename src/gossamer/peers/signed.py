@@ -151,6 +151,11 @@ def parse_signed(given: bytes, what: str) -> Signed:
         document, signatures = whole["document"], whole["signatures"]
         if not isinstance(document, dict) or not all(isinstance(one, dict) for one in signatures):
             raise ValueError("it is no object with signatures")
-        return Signed(document, tuple(signatures))
+        signed = Signed(document, tuple(signatures))
+        _ = (
+            signed.text,
+            signed.encoded(),
+        )  # half of a pair of surrogates has no bytes: nobody can sign that, or pass it on
+        return signed
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise GossamerError(f"{what} is no signed document ({error}): take it from whoever signed it.") from None
