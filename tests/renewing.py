@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 import gossamer as gs
 from gossamer.peers.certificates import Pair, certify, key_pem
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from test_processes import LIMIT, make, simulated
 
 M, STEPS, HALF = 3, 40, 20

@@ -30,7 +30,7 @@ from gossamer.peers.certificates import (
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch, read_credentials
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.links import Links
 from gossamer.peers.logs import log
 from gossamer.peers.revocation import FILE, RevokedList, list_in

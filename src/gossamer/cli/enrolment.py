@@ -12,8 +12,9 @@ from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
 from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate, learner_of, name_of
 from gossamer.peers.config import read_config
-from gossamer.peers.enrolment import Enrolled, read_authority
+from gossamer.peers.enrolment import Enrolled
 from gossamer.peers.folders import learners_in
+from gossamer.peers.key_files import CERTIFICATE, read_authority
 from gossamer.peers.revocation import revoke
 
 BY_TELEPHONE = "Compare these words with every other party by telephone. Others mean another run, or somebody between:"
@@ -70,7 +71,7 @@ def show_revoked(
     elif certificate is not None:
         what = {"certificate": fingerprint_of_certificate(_read(certificate))}
     else:
-        what = {"key": fingerprint_in(_read(place / "certificate.pem"))}
+        what = {"key": fingerprint_in(_read(place / CERTIFICATE))}
     signer = None if authority is None else read_authority(authority)
     path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)
