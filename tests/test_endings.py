@@ -30,17 +30,11 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.outcome import collect_outcomes
 from gossamer.peers.passing import TryLater, exit_code, passing_state
 from gossamer.peers.status_file import StatusFile
+from test_operations import wait_until
 from test_processes import LIMIT, make, simulated
 
 M = 3
 RING = gs.Network.complete(M)
-
-
-def wait_until(done):
-    until = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def in_round(fleet, i, t):

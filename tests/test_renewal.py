@@ -19,8 +19,9 @@ from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.key_files import read_authority
 from gossamer.peers.succession import handed_on
-from renewing import RING, Halfway, M, edit, read_key
+from renewing import RING, Halfway, M, read_key
 from test_enrolment import enrolled  # noqa: F401
+from test_operations import edit
 from test_processes import LIMIT, free_ports, make
 
 

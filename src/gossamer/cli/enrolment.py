@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
+from gossamer.cli.bullets import say
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
 from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate, learner_of, name_of
@@ -24,10 +24,6 @@ def in_fours(words: str) -> list[str]:
     """Four words a line, as one reads them out."""
     each = words.split()
     return [" ".join(each[k : k + 4]) for k in range(0, len(each), 4)]
-
-
-def say(console: Console, sentence: str) -> None:
-    console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
 def say_words(console: Console, words: str) -> None:
