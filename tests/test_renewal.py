@@ -13,7 +13,7 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.peers import credentials
-from gossamer.peers.certificates import check_pair, fingerprint_in, issue_certificate, make_authority
+from gossamer.peers.certificates import check_pair, issue_certificate, key_fingerprint_in, make_authority
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch
@@ -177,7 +177,7 @@ def test_a_renewal_is_for_who_has_enrolled_alone(enrolled, gossamer, tmp_path): 
     assert code == 2
     assert "the key is not the certificate's" in err
     kept = (mine / "learner-2/certificate.pem").read_bytes()
-    assert fingerprint_in(kept) == fingerprint_in((study / "learner-2/certificate.pem").read_bytes())
+    assert key_fingerprint_in(kept) == key_fingerprint_in((study / "learner-2/certificate.pem").read_bytes())
 
 
 @pytest.mark.parametrize("new_key", [(), ("--new-key",)], ids=["same key", "new key"])

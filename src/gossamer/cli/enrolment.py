@@ -10,7 +10,7 @@ from rich.console import Console
 from gossamer.cli.bullets import say
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
-from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate, learner_of, name_of
+from gossamer.peers.certificates import certificate_fingerprint, key_fingerprint_in, learner_of, name_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import Enrolled
 from gossamer.peers.folders import learners_in
@@ -65,9 +65,9 @@ def show_revoked(
         except ValueError:
             raise GossamerError(f"--serial {serial}: expected a number in hexadecimal.") from None
     elif certificate is not None:
-        what = {"certificate": fingerprint_of_certificate(_read(certificate))}
+        what = {"certificate": certificate_fingerprint(_read(certificate))}
     else:
-        what = {"key": fingerprint_in(_read(place / CERTIFICATE))}
+        what = {"key": key_fingerprint_in(_read(place / CERTIFICATE))}
     signer = None if authority is None else read_authority(authority)
     path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)

@@ -92,7 +92,7 @@ class Identities:
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
         self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
         self._enrolled = dict(members or {})
-        self._members = {j: fingerprint_in(pem) for j, pem in self._enrolled.items()}
+        self._members = {j: key_fingerprint_in(pem) for j, pem in self._enrolled.items()}
         self._revoked = revoked or Revoked()
 
     @property
@@ -218,19 +218,15 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
-def fingerprint_in(certificate: bytes) -> str:
+def key_fingerprint_in(certificate: bytes) -> str:
     """SHA-256 of a certificate's public key."""
     return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
-def certificate_fingerprint(shown: x509.Certificate) -> str:
+def certificate_fingerprint(shown: x509.Certificate | bytes) -> str:
     """SHA-256 of a whole certificate, in DER."""
+    shown = _load(shown, "the certificate") if isinstance(shown, bytes) else shown
     return shown.fingerprint(hashes.SHA256()).hex()
-
-
-def fingerprint_of_certificate(certificate: bytes) -> str:
-    """The same, of PEM."""
-    return certificate_fingerprint(_load(certificate, "the certificate"))
 
 
 def members_in(given: bytes, authority: bytes) -> dict[int, bytes]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import days_left, fingerprint_in
+from gossamer.peers.certificates import days_left, key_fingerprint_in
 from gossamer.peers.changes import joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
@@ -172,7 +172,7 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
-    return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
+    return {"certificate": f"until {until}", "key": key_fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
 def _joining(plan: Plan) -> list[Change]:

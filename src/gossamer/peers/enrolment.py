@@ -34,7 +34,7 @@ from gossamer.peers.certificates import (
     certificate_hosts,
     certify,
     days_left,
-    fingerprint_in,
+    key_fingerprint_in,
     learner_of,
     name_of,
     shared_key_in,
@@ -159,7 +159,7 @@ def _renewed(
     """New certificates for parties of the run, each for its own key or one that this has handed on to."""
     signer, study = read_authority(authority), places[0].parent
     _refuse_old_authority(read_config(places[0]), study, signer, authority)
-    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
+    known = {key_fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
     here, bundles = dict[int, Request](), dict[int, Path]()
     for request in requests:
         place = next((known[key] for key in request.keys if key in known), None)
