@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli.words import printable
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
 from gossamer.peers.certificates import fingerprint_in, fingerprint_of_certificate, learner_of, name_of
@@ -26,7 +27,7 @@ def in_fours(words: str) -> list[str]:
 
 
 def say(console: Console, sentence: str) -> None:
-    console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    console.print(f"[yellow]•[/] {escape(printable(sentence))}", highlight=False, soft_wrap=True)
 
 
 def say_words(console: Console, words: str) -> None:
