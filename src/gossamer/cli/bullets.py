@@ -1,4 +1,4 @@
-"""One sentence a line behind a bullet, whole however long it is, so that what it names can be copied; no cursor moves."""
+"""One sentence a line behind a bullet, whole however long it is, so that what it names can be copied."""
 
 from __future__ import annotations
 
