@@ -123,6 +123,20 @@ def test_lists_are_written_one_after_another_and_an_old_one_undoes_nothing(run, 
     assert "has that already" in err
 
 
+def test_a_learner_that_is_revoked_is_nobody_with_any_key_that_it_has_had(run, gossamer):
+    """Its certificate for the key before is good for as long as it would have been."""
+    study, place = run
+    before = (study / "learner-2/certificate.pem").read_bytes()
+    assert gossamer("party", "renew", study / "learner-2", "--new-key")[0] == 0
+    assert gossamer("peers", "sign", study, study / "learner-2/renewal.json")[0] == 0
+    after = (study / "learner-2/certificate.pem").read_bytes()
+    assert key_fingerprint_in(before) != key_fingerprint_in(after)
+    assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
+    give(place, study)
+    known = read_credentials(read_config(place), keep=True).identities
+    assert [known.whose(one) for one in (before, after)] == [None, None]
+
+
 def test_a_bit_that_flips_in_the_accepted_list_lifts_nothing(run, gossamer):
     """Its signatures are not looked at again, and an older list stays in force for good."""
     study, place = run

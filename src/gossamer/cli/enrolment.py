@@ -10,7 +10,7 @@ from rich.console import Console
 from gossamer.cli.bullets import say
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
-from gossamer.peers.certificates import certificate_fingerprint, key_fingerprint_in, learner_of, name_of
+from gossamer.peers.certificates import certificate_fingerprint, key_fingerprints_in, learner_of, name_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import Enrolled
 from gossamer.peers.folders import learners_in
@@ -53,7 +53,7 @@ def _next(done: Enrolled) -> Iterator[str]:
 def show_revoked(
     console: Console, study: Path, learner: int, serial: str | None, certificate: Path | None, authority: Path | None
 ) -> None:
-    """Write the next list; a key with all its certificates, unless one certificate is named."""
+    """Write the next list; all keys that the learner has had, unless one certificate is named."""
     place, numbers = study / name_of(learner), [learner_of(one.name) for one in learners_in(study)]
     if learner not in numbers:
         raise GossamerError(f"--learner {learner}: expected one of {', '.join(map(str, numbers))}.")
@@ -61,13 +61,13 @@ def show_revoked(
         raise GossamerError("--serial and --certificate: give one of the two.")
     if serial is not None:
         try:
-            what = {"serial": f"{int(serial.replace(':', ''), 16):x}"}
+            what = [{"serial": f"{int(serial.replace(':', ''), 16):x}"}]
         except ValueError:
             raise GossamerError(f"--serial {serial}: expected a number in hexadecimal.") from None
     elif certificate is not None:
-        what = {"certificate": certificate_fingerprint(_read(certificate))}
+        what = [{"certificate": certificate_fingerprint(_read(certificate))}]
     else:
-        what = {"key": key_fingerprint_in(_read(place / CERTIFICATE))}
+        what = [{"key": one} for one in key_fingerprints_in(_read(place / CERTIFICATE))]
     signer = None if authority is None else read_authority(authority)
     path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli.words import printable
 from gossamer.peers.bundle import bundle_of, write_bundle
 from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import check_signed
@@ -72,4 +73,4 @@ def _say(console: Console, change: Change) -> None:
 
 
 def _line(console: Console, text: str) -> None:
-    console.print(escape(text), highlight=False, soft_wrap=True)
+    console.print(escape(printable(text)), highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from gossamer.cli.bullets import say
 from gossamer.cli.enrolment import in_fours
+from gossamer.cli.words import printable
 from gossamer.peers.declaration import Declared
 
 AS = {
@@ -31,7 +32,7 @@ def show(console: Console, found: Declared) -> None:
     facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
     for name, value in facts.items():
         for k, line in enumerate(in_fours(value) if name == "fingerprint" else _lines(value)):
-            table.add_row("" if k else AS[name], escape(line))
+            table.add_row("" if k else AS[name], escape(printable(line)))
     console.print(table, soft_wrap=False)
     for sentence in found.warnings:
         say(console, sentence)

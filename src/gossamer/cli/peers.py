@@ -24,14 +24,13 @@ from gossamer.cli.peers_lines import (
     changes_in,
     differences_in,
     held_in,
-    printable,
     releases_in,
     spent_of,
     uncancelled_in,
     whom_epsilon_is_against,
     words_in,
 )
-from gossamer.cli.words import lasting
+from gossamer.cli.words import lasting, printable
 from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.standing import AGAIN
 from gossamer.spec import Spec
@@ -245,7 +244,7 @@ def status(
     statuses = read_statuses(folder)
     console = console_beside(json)
     console.print(view_of(statuses))
-    _say(map(printable, words_in(statuses)), console)
+    _say(words_in(statuses), console)
     put_json(json, statuses)
 
 
@@ -309,7 +308,8 @@ def collect(
     if record.epsilon is not None:
         spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")
         whom = record.config.get("against")
-        console.print(f"{spent}, {whom}." if whom else f"{spent}.", highlight=False, soft_wrap=True)
+        said = printable(f"{spent}, {whom}." if whom else f"{spent}.")
+        console.print(escape(said), highlight=False, soft_wrap=True)
     console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 

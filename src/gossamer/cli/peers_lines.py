@@ -10,18 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gossamer.cli.words import lasting
+from gossamer.cli.words import lasting, printable
 from gossamer.peers.standing import AGAIN, OVER
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
 SOON = 30.0  # days that a certificate may have left
 Status = dict[str, Any]
-
-
-def printable(text: str) -> str:
-    """Without what would move a cursor: some of it others have said."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def say(line: str) -> None:

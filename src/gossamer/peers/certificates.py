@@ -223,6 +223,11 @@ def key_fingerprint_in(certificate: bytes) -> str:
     return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
+def key_fingerprints_in(certificate: bytes) -> list[str]:
+    """The same of its key and of all keys that have handed on to it: each may have a certificate that still counts."""
+    return keys_of(_load(certificate, "a certificate"))
+
+
 def certificate_fingerprint(shown: x509.Certificate | bytes) -> str:
     """SHA-256 of a whole certificate, in DER."""
     shown = _load(shown, "the certificate") if isinstance(shown, bytes) else shown

@@ -40,8 +40,9 @@ from gossamer.spec.languages import release_schedule
 from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import SCALED_TO, Schema, range_of
 
-Whole = Annotated[int, msgspec.Meta(ge=1)]
-Some = Annotated[int, msgspec.Meta(ge=0)]
+MOST = 1 << 53  # up to it whole numbers are floats, too
+Whole = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Some = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Finite = Annotated[float, msgspec.Meta(gt=0, lt=1e300)]
 
@@ -52,7 +53,7 @@ class Plain(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
 class Run(Plain, frozen=True):
     id: str
-    learners: Annotated[int, msgspec.Meta(ge=2)]
+    learners: Annotated[int, msgspec.Meta(ge=2, le=MOST)]
     steps: Whole
     graph: str = "graph.json"
     method: str = "ldp_gradient_tracking"
@@ -369,6 +370,10 @@ def read_config(path: str | Path) -> Plan:
         config = msgspec.convert(given, type=Config)
     except msgspec.ValidationError as error:
         raise GossamerError(f"{path}: {_said(str(error))}.") from None
+    for table in (config.run, config.party, config.data, *config.neighbours.values()):  # those that name files
+        for name, value in msgspec.to_builtins(table).items():
+            if isinstance(value, str) and "\0" in value:
+                raise GossamerError(f"{path}: {name} = {toml_value(value)} has a zero in it, which no name has.")
     return Plan(config, path.parent)
 
 

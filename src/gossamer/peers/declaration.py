@@ -228,6 +228,13 @@ def _warnings(plan: Plan) -> Iterator[str]:
             yield f"[party] {what} is {path.resolve()}, outside of this folder: whoever reads it there sees all."
     if plan.config.party.durability != "power" and privacy.epsilon is not None:
         yield '[party] durability = "process": after a power cut a round may be drawn twice, which releases it twice.'
+    for j in sorted(j for j, neighbour in plan.config.neighbours.items() if not neighbour.believe):
+        yield (
+            f"[neighbours.{j}] believe = false: its word that this journal is old would be passed over, and only this "
+            "party's owner can know that it is not."
+        )
+    if ":" in plan.config.run.method:
+        yield f"[run] method = {plan.config.run.method!r} runs a module of that name on this machine: read it first."
     data = plan.config.data
     private = {"the folder": plan.folder, "the journal": plan.folder / party.journal}
     private |= {"the file of records": plan.folder / data.path} if data.path != "-" else {}

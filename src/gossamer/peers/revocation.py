@@ -18,7 +18,7 @@ What a list does not reach is a party that has not got it: it goes by files, as 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ class RevokedList(NamedTuple):
         serials = frozenset(int(serial, 16) for serial in found["serial"])
         return Revoked(found["certificate"], serials, found["key"])
 
-    def with_entry(self, entry: Mapping[str, Any]) -> RevokedList:
-        return RevokedList(self.number + 1, (*self.entries, entry))
+    def with_entries(self, more: Sequence[Mapping[str, Any]]) -> RevokedList:
+        return RevokedList(self.number + 1, (*self.entries, *more))
 
     def signed_for(self, run: str) -> Signed:
         return Signed({"kind": KIND, "run": run, "number": self.number, "revoked": [dict(e) for e in self.entries]})
@@ -109,14 +109,14 @@ def newer_list(folder: Path, accepted: RevokedList) -> Signed | None:
     return signed
 
 
-def revoke(study: Path, run: str, learner: int, what: Mapping[str, str], signer: Pair | None) -> Path:
-    """The next list of a run: all that was revoked before and one more; signed where there is a key to sign with."""
+def revoke(study: Path, run: str, learner: int, what: Sequence[Mapping[str, str]], signer: Pair | None) -> Path:
+    """The next list of a run: all that was revoked before and more; signed where there is a key to sign with."""
     path, before = study / FILE, NOBODY
     if path.exists():
         before = list_in(read_signed(path), str(path))
-    entry = {"learner": learner, **what}
-    if entry in before.entries:
+    entries = [entry for one in what if (entry := {"learner": learner, **one}) not in before.entries]
+    if not entries:
         raise GossamerError(f"{path} has that already, as list {before.number}: give it to all parties.")
-    signed = before.with_entry(entry).signed_for(run)
+    signed = before.with_entries(entries).signed_for(run)
     (signed if signer is None else signed.signed_by(signer)).save(path)
     return path
