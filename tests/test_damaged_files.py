@@ -19,7 +19,7 @@ from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines
 from gossamer.peers.config import read_config
 from gossamer.peers.feed import Records
-from gossamer.peers.outcome_file import read_outcome, read_own_model
+from gossamer.peers.outcome_file import OWN, read_outcome, read_own_model
 from gossamer.peers.standing import standings
 from gossamer.peers.status import read_statuses
 from test_processes import make
@@ -62,7 +62,8 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     make(folder / "run", 5, gs.Network.complete(3), m=3)
     place = folder / "run/learner-0"
-    about = np.frombuffer(json.dumps({"learner": 0, "claim": "c"}).encode(), dtype=np.uint8)
+    said = {"learner": 0, "round": 5, "run": "r", "theta": OWN, "claim": "c", "epsilon": None, "late": [], "model": "m"}
+    about = np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)
     (place / "outcome.npz").write_bytes(packed(np.savez, theta=np.ones((1, 7)), about=about))
     (place / "own-model.npy").write_bytes(packed(np.save, np.ones((1, 7))))
     (place / "status.json").write_text(json.dumps(STATUS))

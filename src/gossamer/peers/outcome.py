@@ -96,6 +96,13 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
             f"learners {listed} are missing in {folder}: bring theirs, too, or collect --without "
             f"{listed.replace(' ', '')}."
         )
+    sizes = {outcome.about["learner"]: outcome.theta.shape[1] for outcome in outcomes}
+    other = next((i for i, size in sizes.items() if size != outcomes[0].theta.shape[1]), None)
+    if other is not None or len(sizes) < len(outcomes):
+        what = "two outcomes are of one learner"
+        if other is not None:
+            what = f"the model of learner {other} has {sizes[other]} numbers, and others {outcomes[0].theta.shape[1]}"
+        raise GossamerError(f"in {folder} {what}: ask its party for it again.")
     theta = np.concatenate([outcome.theta for outcome in outcomes])
     stayed = [about for about in abouts if not {"left", "put out"} & about.keys()] or abouts
     t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
