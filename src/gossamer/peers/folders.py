@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
-from gossamer.peers.certificates import issue_certificate, learner_of, make_authority, name_of
+from gossamer.peers.certificates import check_host, issue_certificate, learner_of, make_authority, name_of
 from gossamer.peers.config import Config, Run, graph_json, to_toml
 from gossamer.peers.pair_keys import fingerprint_of, to_pem
 
@@ -42,6 +42,8 @@ def make_folders(
         raise GossamerError(f"{folder} exists already: give a new folder.")
     for config in configs:
         to_toml(config)  # refuses what no file can have before anything is there
+    for host in hosts:
+        check_host(host)  # and what no certificate can
     run = configs[0].run
     signer = make_authority(run.id, days)
     _write(folder / "authority" / "certificate.pem", signer.certificate)
