@@ -177,7 +177,7 @@ async def _learner(task: Task, about: Together) -> Found:
     await asyncio.to_thread(about.gate.wait, PATIENCE)  # the last words of this one may still be under way
     await links.close()
     journal.close()
-    return Found(rounds / seconds, spent / rounds, peak - memory_then, told)
+    return Found(rounds / seconds, spent / rounds, max(0, peak - memory_then), told)
 
 
 class Stages:

@@ -9,7 +9,7 @@ import numpy as np
 import gossamer as gs
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal
-from gossamer.peers.membership import digest_of, document_of, read_change
+from gossamer.peers.membership import document_of, read_change
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
 from gossamer.peers.passing_on import restored
@@ -161,7 +161,7 @@ def change_of(team, at, before=(), **given):
         members, network = list(last.members), last.network
     gone = {*given.get("leaves", ()), *given.get("lost", ())}
     members, network = without(network, members, gone, given.get("joins", ()))
-    digest = digest_of(before[-1]) if before else ""
+    digest = before[-1].digest if before else ""
     return Signed(document_of("run", len(before) + 1, at, members, network, before=digest, **given))
 
 

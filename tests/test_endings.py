@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import errno
@@ -30,17 +31,11 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.outcome import collect_outcomes
 from gossamer.peers.passing import TryLater, exit_code, passing_state
 from gossamer.peers.status_file import StatusFile
+from test_operations import wait_until
 from test_processes import LIMIT, make, simulated
 
 M = 3
 RING = gs.Network.complete(M)
-
-
-def wait_until(done):
-    until = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def in_round(fleet, i, t):
@@ -375,6 +370,28 @@ def test_the_outcome_is_there_at_the_last_round_and_delivery_goes_on_apart(tmp_p
     assert ended(fleet, 1) == [0]
     assert fleet.status(1)["state"] == "done"
     np.testing.assert_array_equal(collect_outcomes(tmp_path / "run").theta, record.theta)
+
+
+def test_a_learner_that_is_done_begins_with_the_outcome_that_it_has(tmp_path, fleet_of, monkeypatch):
+    """It may be ended before it has written another."""
+    from gossamer.peers import process
+
+    make(tmp_path / "run", 20, RING, m=M)
+    fleet = fleet_of(tmp_path / "run", m=M)
+    fleet.start()
+    fleet.finish()
+    seen, learner = [], process.LearnerProcess(read_config(fleet.place(1)))
+
+    def look(party):
+        seen.append((party.finished, outcome(fleet, 1).exists()))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(learner, "_leave_outcome", look)
+    try:
+        assert asyncio.run(learner.run()) == 0
+    finally:
+        learner.close()
+    assert seen[0] == (True, True)
 
 
 def test_an_outcome_that_cannot_be_written_ends_nobody_and_is_tried_again(tmp_path, monkeypatch):

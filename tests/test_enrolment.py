@@ -22,7 +22,8 @@ from gossamer.peers.bundle import Bundle, read_bundle, write_bundle
 from gossamer.peers.certificates import Identities, Pair, certify, issue_certificate, make_authority, members_in
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
-from gossamer.peers.enrolment import read_authority, sign
+from gossamer.peers.enrolment import sign
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.own_folder import join, new_folder
 from gossamer.peers.request import check_request, make_request, read_request
 from gossamer.peers.signed import Signed

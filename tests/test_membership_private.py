@@ -15,6 +15,7 @@ from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import Inbox
 from gossamer.peers.config import PrivacyPlan, SecretsPlan, read_config
 from gossamer.peers.declaration import declare
+from gossamer.peers.membership import read_change
 from gossamer.peers.process import LearnerProcess
 from gossamer.peers.proposing import Wanted, make_place, propose, save
 from peers_hub import Hub
@@ -64,11 +65,15 @@ def test_a_budget_on_messages_and_shared_noise_refuse_a_change(tmp_path):
 def test_who_joins_is_charged_for_the_rounds_before_it_and_has_their_records(tmp_path):
     folder = tmp_path / "run"
     make(folder, STEPS, RING, AT_SOURCE, M)
-    _, _, plan, authority = proposed(folder, at=27, joins={4: "127.0.0.1:7404"})
+    signed, _, plan, authority = proposed(folder, at=27, joins={4: "127.0.0.1:7404"})
     place = make_place(folder, plan, authority, 4, "127.0.0.1:7404")
     X, y = records(STEPS, M + 1)
     (place / "records.csv").write_text(csv(NAMES, X[4], y[4]))
-    assert declare(read_config(place)).mend == []
+    told = declare(read_config(place))
+    assert told.mend == []
+    whom = sorted({b for a, b, _ in read_change(signed).network.edges() if a == 4})
+    assert f"to learners {', '.join(map(str, whom))}" in told.facts["leaves"][0], "by the graph on which it joins"
+    assert set(map(str, whom)) <= set(told.facts["neighbours"])
     learner = learner_of(place)
     party = learner._party()
     assert (party.round, party.last) == (27, STEPS)
@@ -102,6 +107,7 @@ def test_without_a_document_nobody_joins_and_correlated_noise_does_not(tmp_path)
     (place / "changes" / "1.json").write_text(json.dumps({**whole, "signatures": []}))
     with pytest.raises(GossamerError, match="authority has not signed"):
         learner_of(place)
+    assert "authority has not signed" in declare(read_config(place)).mend[0], "what a start would refuse"
     (place / "changes" / "1.json").unlink()
     with pytest.raises(GossamerError, match=r"learner = 4: expected 0 to 3, or a document in .*changes"):
         read_config(place)

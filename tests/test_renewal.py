@@ -17,10 +17,11 @@ from gossamer.peers.certificates import check_pair, fingerprint_in, issue_certif
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.succession import handed_on
-from renewing import RING, Halfway, M, edit, read_key
+from renewing import RING, Halfway, M, read_key
 from test_enrolment import enrolled  # noqa: F401
+from test_operations import edit
 from test_processes import LIMIT, free_ports, make
 
 

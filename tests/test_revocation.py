@@ -30,7 +30,7 @@ from gossamer.peers.certificates import (
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.credentials import CredentialsWatch, read_credentials
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.links import Links
 from gossamer.peers.logs import log
 from gossamer.peers.revocation import FILE, RevokedList, list_in
@@ -121,6 +121,41 @@ def test_lists_are_written_one_after_another_and_an_old_one_undoes_nothing(run, 
     code, _, err = gossamer("peers", "revoke", study, "--learner", 2)
     assert code == 2
     assert "has that already" in err
+
+
+def test_a_learner_that_is_revoked_is_nobody_with_any_key_that_it_has_had(run, gossamer):
+    """Its certificate for the key before is good for as long as it would have been."""
+    study, place = run
+    before = (study / "learner-2/certificate.pem").read_bytes()
+    assert gossamer("party", "renew", study / "learner-2", "--new-key")[0] == 0
+    assert gossamer("peers", "sign", study, study / "learner-2/renewal.json")[0] == 0
+    after = (study / "learner-2/certificate.pem").read_bytes()
+    assert fingerprint_in(before) != fingerprint_in(after)
+    assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
+    give(place, study)
+    known = read_credentials(read_config(place), keep=True).identities
+    assert [known.whose(one) for one in (before, after)] == [None, None]
+
+
+def test_a_bit_that_flips_in_the_accepted_list_lifts_nothing(run, gossamer):
+    """Its signatures are not looked at again, and an older list stays in force for good."""
+    study, place = run
+    assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
+    give(place, study)
+    plan, revoked = read_config(place), read_credentials(read_config(place), keep=True).identities
+    shown = (study / "learner-2/certificate.pem").read_bytes()
+    assert revoked.whose(shown) is None
+    (place / FILE).unlink()
+    data, refused = (place / "revoked-accepted.json").read_bytes(), 0
+    for bit in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        (place / "revoked-accepted.json").write_bytes(changed)
+        try:
+            assert read_credentials(plan).identities.whose(shown) is None, f"bit {bit}"
+        except gs.GossamerError:
+            refused += 1
+    assert refused > 1000
 
 
 def test_a_list_that_nobody_signed_whose_word_counts_ends_a_start(run, gossamer):

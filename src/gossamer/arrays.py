@@ -15,6 +15,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.lazy import worth_compiling
+
+FLOAT = np.dtype(np.float64)
+
 
 class Kind(Protocol):
     """Arrays of one library, in one precision, in one place."""
@@ -196,17 +200,12 @@ def _torch() -> Any:
     return importlib.import_module("torch")
 
 
-LONG = 1 << 14  # numbers, from which on a pass over them is dearer than a call
-
-
-def are_long(*arrays: Any) -> bool:
-    """Whether these are NumPy's, all alike and of many numbers: for a compiled function that takes them at once."""
+def go_in_one_pass(*arrays: Any) -> bool:
+    """Whether these are NumPy's, all alike, and worth a compiled function that takes them at once."""
     first = arrays[0]
-    return (
-        type(first) is np.ndarray
-        and first.size >= LONG
-        and all(
-            type(one) is np.ndarray and one.shape == first.shape and one.dtype == np.float64 and one.flags.c_contiguous
-            for one in arrays
-        )
-    )
+    if type(first) is not np.ndarray or not worth_compiling(first.size):
+        return False
+    for one in arrays:  # asked in every round: a generator would cost as much again
+        if type(one) is not np.ndarray or one.dtype != FLOAT or one.shape != first.shape or not one.flags.c_contiguous:
+            return False
+    return True

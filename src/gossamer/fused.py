@@ -1,6 +1,7 @@
-"""Steps of methods in one pass over long vectors, with the bits of their equations: each operation is theirs, in order.
+"""Steps of methods in one pass, with the bits of their equations: each operation is theirs, in order.
 
-NumPy takes one operation at a time, so that a step reads and writes nine vectors' worth of what it only passes on.
+NumPy takes one operation at a time: a step of long vectors reads and writes nine vectors' worth of what it only passes
+on, and one of short vectors is little but calls.
 """
 
 from __future__ import annotations

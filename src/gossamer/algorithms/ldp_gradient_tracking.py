@@ -22,7 +22,7 @@ import numpy as np
 
 from gossamer.algorithms.base import Algorithm, OverTime, parameters_of
 from gossamer.algorithms.registry import SPLITS, method
-from gossamer.arrays import are_long
+from gossamer.arrays import go_in_one_pass
 from gossamer.lazy import import_once
 from gossamer.schedules import Decay, Schedule, over_rounds, power_of
 from gossamer.types import Array, Dynamics, Out, Rows
@@ -66,7 +66,7 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
 
     def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
         lam, share = step(t), rows.m * rows.own(x.z)
-        if are_long(x.s, x.theta, got["s"], got["theta"], grad) and isinstance(lam, float):  # the same, in one pass
+        if isinstance(lam, float) and go_in_one_pass(x.s, x.theta, got["s"], got["theta"], grad):  # the same bits
             track_and_pull = import_once("gossamer.fused").track_and_pull
             keep_s, keep_theta = 1 + rows.C_ii, 1 + rows.R_ii
             s, theta = track_and_pull(x.s, x.theta, got["s"], got["theta"], grad, keep_s, keep_theta, lam, share)

@@ -13,7 +13,7 @@ from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import check_signed
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import read_identities
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.membership import FOLDER, Change, read_change
 from gossamer.peers.proposing import Wanted, make_place, propose, save
 from gossamer.peers.signed import Signed

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.bullets import say
 from gossamer.cli.enrolment import in_fours
 from gossamer.cli.words import printable
 from gossamer.peers.declaration import Declared
@@ -34,9 +35,9 @@ def show(console: Console, found: Declared) -> None:
             table.add_row("" if k else AS[name], escape(printable(line)))
     console.print(table, soft_wrap=False)
     for sentence in found.warnings:
-        console.print(f"[yellow]•[/] {escape(printable(sentence))}", highlight=False, soft_wrap=True)
+        say(console, sentence)
     for sentence in found.mend:
-        console.print(f"[red]• must be mended:[/] {escape(printable(sentence))}", highlight=False, soft_wrap=True)
+        say(console, sentence, "[red]• must be mended:[/]")
     if not found.mend:
         console.print("Nothing must be mended before a start.")
 

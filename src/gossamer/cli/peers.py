@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli import live
+from gossamer.cli.bullets import say
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
@@ -356,7 +357,7 @@ def addresses_in(option: str, given: list[str]) -> dict[int, str]:
 
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
-        (console or Console()).print(f"[yellow]•[/] {escape(printable(sentence))}", highlight=False, soft_wrap=True)
+        say(console or Console(), sentence)
 
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gossamer.cli.words import lasting, printable
-from gossamer.peers.standing import AGAIN
+from gossamer.peers.standing import AGAIN, OVER
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
 SOON = 30.0  # days that a certificate may have left
-OVER = ("done", "stopped", "failed")
 Status = dict[str, Any]
 
 

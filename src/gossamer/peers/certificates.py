@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import BadValue, GossamerError
@@ -224,6 +224,11 @@ def fingerprint_in(certificate: bytes) -> str:
     return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
+def fingerprints_in(certificate: bytes) -> list[str]:
+    """The same of its key and of all keys that have handed on to it: each may have a certificate that still counts."""
+    return keys_of(_load(certificate, "a certificate"))
+
+
 def certificate_fingerprint(shown: x509.Certificate) -> str:
     """SHA-256 of a whole certificate, in DER."""
     return shown.fingerprint(hashes.SHA256()).hex()
@@ -325,9 +330,7 @@ def certify(
     before: Steps = (),
 ) -> bytes:
     """A certificate for learner i's own key; `before` are the words of the keys that it had before."""
-    signer = serialization.load_pem_private_key(signed_by.key, password=None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
+    signer = signing_key(signed_by.key, "the authority's key")
     parent = x509.load_pem_x509_certificate(signed_by.certificate)
     for host in hosts:
         if host.startswith(PREFIX):
@@ -349,6 +352,22 @@ def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
     """What a certificate holds to bind a key for shared noise to its name."""
     der, kind = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return x509.UnrecognizedExtension(SHARED_KEY, key.public_bytes(der, kind))
+
+
+def signing_key(pem: bytes, what: str) -> ec.EllipticCurvePrivateKey:
+    """A private key that can sign, from PEM."""
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise GossamerError(f"{what} cannot be read ({error}): give it as PEM, without a password.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise GossamerError(f"{what} is no elliptic curve's: use one that gossamer has made.")
+    return key
+
+
+def certificate_hosts(host: str) -> list[str]:
+    """The hosts of a certificate for who is reached at one: that one, and the machine itself."""
+    return sorted({host, "localhost", "127.0.0.1"})
 
 
 def check_host(host: str) -> x509.GeneralName:
@@ -391,7 +410,7 @@ def _signed(made: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -
     return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey | X25519PrivateKey) -> bytes:
     """A private key as it lies in a party's folder."""
     pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(pem, kind, serialization.NoEncryption())

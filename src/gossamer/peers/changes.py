@@ -9,7 +9,7 @@ replaced. What was accepted is in its journal, and the file is needed no more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,22 @@ def check_signed(
 def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[Any]) -> list[Change]:
     """What was accepted before this start; of a party that joins, with what lies in its folder."""
     found = restored(journal)
-    if plan.learner < plan.config.run.learners or any(plan.learner in change.joins for change in found):
-        return found
-    history = History(plan.network, found)
+    for signed, change in joining(plan, verify, algorithm, found):
+        if plan.learner in change.joins:
+            journal.begin_at(change.at)
+        journal.keep_change(change.version, signed.encoded())
+        found.append(change)
+    return found
+
+
+def joining(
+    plan: Plan, verify: Verify, algorithm: Algorithm[Any], known: Sequence[Change] = ()
+) -> list[tuple[Signed, Change]]:
+    """Of a party that joins, what lies in its folder and is not known yet, up to the document that lets it join;
+    refuses what a start would. Of any other party nothing: it takes documents while it runs."""
+    if plan.learner < plan.config.run.learners or any(plan.learner in change.joins for change in known):
+        return []
+    history, found = History(plan.network, known), list[tuple[Signed, Change]]()
     offered = [(read_signed(path), path) for path in documents_in(plan.folder)]
     for signed, path in sorted(offered, key=lambda one: read_change(one[0]).version):
         change = read_change(signed)
@@ -116,13 +129,11 @@ def accepted(journal: Journal, plan: Plan, verify: Verify, algorithm: Algorithm[
             history.check(change, algorithm, plan.config.run.steps)
         except GossamerError as error:
             raise GossamerError(f"{path}: ", *error.parts) from None
-        if plan.learner in change.joins:
-            journal.begin_at(change.at)
-        journal.keep_change(change.version, signed.encoded())
         history.changes.append(change)
+        found.append((signed, change))
         if plan.learner in change.joins:
             _check_joins(plan)
-            return history.changes
+            return found
     raise GossamerError(
         f"learner {plan.learner} is not one of the {plan.config.run.learners} with which the run began, and no "
         f"document in {plan.folder / FOLDER} lets it join: put the one there that was signed for it."

@@ -19,7 +19,7 @@ from gossamer.peers.certificates import Identities, Pair, Revoked, check_pair, d
 from gossamer.peers.config import Plan
 from gossamer.peers.logs import log
 from gossamer.peers.pair_keys import check_own_key
-from gossamer.peers.revocation import ACCEPTED, FILE, KIND, list_in, newer_list, read_accepted
+from gossamer.peers.revocation import ACCEPTED, FILE, KIND, keep_accepted, list_in, newer_list, read_accepted
 
 LOOK = 3.0  # seconds between two looks
 DAYS = (30, 14, 7, 3, 1)  # before its end a certificate's owner is told
@@ -70,7 +70,7 @@ def _revoked(plan: Plan, authorities: list[bytes], enrolled: Identities, keep: b
         return accepted.revoked
     newer.check_by_any(KIND, plan.run_name, authorities, enrolled, range(plan.config.run.learners))
     if keep:
-        newer.save(plan.folder / ACCEPTED)
+        keep_accepted(plan.folder, newer)
     return list_in(newer, FILE).revoked
 
 

@@ -15,20 +15,23 @@ import ipaddress
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import days_left, fingerprint_in
+from gossamer.peers.changes import joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
-from gossamer.peers.credentials import read_credentials
+from gossamer.peers.credentials import read_credentials, read_identities
 from gossamer.peers.dials import places_of
 from gossamer.peers.feed import Records
 from gossamer.peers.logs import log
+from gossamer.peers.membership import Change, History
 from gossamer.peers.pair_keys import PartyPairs, check_secret, partners_keys
+from gossamer.peers.versions import Places
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.laws import law_named
 
@@ -83,8 +86,8 @@ def _open_to(path: Path) -> str:
     return f"its group (mode {mode:o})" if mode & 0o070 & ~given else ""
 
 
-def stated(plan: Plan, boundary: PrivateBoundary | Unproved) -> dict[str, Any]:
-    """What a run states of itself when it starts."""
+def stated(plan: Plan, boundary: PrivateBoundary | Unproved, tells: Sequence[int]) -> dict[str, Any]:
+    """What a run states of itself when it starts; `tells` are the learners that its messages go to."""
     private, party, own = isinstance(boundary, PrivateBoundary), plan.config.party, plan.config.privacy
     about: dict[str, Any] = {"claim": boundary.claim, "private": private}
     if isinstance(boundary, PrivateBoundary):
@@ -98,7 +101,7 @@ def stated(plan: Plan, boundary: PrivateBoundary | Unproved) -> dict[str, Any]:
         "fingerprint": words_of(plan), "agreement": plan.agreement,
         "listen": "nowhere" if party.listen is None else f"{party.listen}, for {reach_of(party.listen)}",
         "metrics": metrics,
-        "leaves": list(_leaves(plan, private)),
+        "leaves": list(_leaves(plan, private, tells)),
     }  # fmt: skip
 
 
@@ -114,11 +117,10 @@ def reach_of(address: str) -> str:
     return "whoever reaches this machine" if known.is_unspecified else f"whoever reaches {host}"
 
 
-def _leaves(plan: Plan, private: bool) -> Iterator[str]:
+def _leaves(plan: Plan, private: bool, tells: Sequence[int]) -> Iterator[str]:
     """What leaves the machine, and to whom."""
     party, privacy = plan.config.party, plan.config.privacy
-    ends = {(a, b) for over in plan.algorithm().mixes for a, b, _ in plan.network.edges(over)}
-    listeners = ", ".join(str(b) for a, b in sorted(ends) if a == plan.learner)
+    listeners = ", ".join(map(str, tells))
     noise = "with noise" if privacy.where == "messages" else "made of gradients with noise"
     unproved = "WITHOUT NOISE" if privacy.simulated is None else "with seeded noise, which hides nothing"
     yield f"every round's messages, {noise if private else unproved}, to learners {listeners}"
@@ -145,9 +147,11 @@ def declare(plan: Plan, not_private: bool = False) -> Declared:
 
     pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
     attempt(lambda: refuse_without_word(plan.config.privacy, plan.folder, not_private))
-    attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs)))
+    history = History(plan.network)  # and if it joins a run that has begun, what lies in its folder
+    attempt(lambda: history.changes.extend(_joining(plan)))
+    attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs), _linked(plan, history)[1]))
     attempt(lambda: _certificate(plan, warnings))
-    attempt(lambda: _neighbours(plan))
+    attempt(lambda: _neighbours(plan, history))
     attempt(lambda: _records(plan, warnings))
     if plan.config.privacy.epsilon is None:
         warnings.insert(0, "NOT PRIVATE: [privacy] has no epsilon, and what is sent can show records.")
@@ -171,13 +175,23 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
     return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
-def _neighbours(plan: Plan) -> dict[str, Any]:
+def _joining(plan: Plan) -> list[Change]:
+    """The documents with which a party joins a run that has begun; refuses those that a start would."""
+    verify = verifier(plan, lambda: read_identities(plan))
+    return [change for _, change in joining(plan, verify, plan.algorithm())]
+
+
+def _linked(plan: Plan, history: History) -> tuple[list[int], list[int]]:
+    """Whom it hears, and who hears it; nobody as long as no document lets it join."""
+    there = plan.learner < plan.config.run.learners or plan.learner in history.members
+    return Places(plan.learner, plan.algorithm(), history).neighbours() if there else ([], [])
+
+
+def _neighbours(plan: Plan, history: History) -> dict[str, Any]:
     """Where the others are; refuses links that cannot be opened."""
-    known = {j: one.address for j, one in plan.config.neighbours.items() if one.address is not None}
-    ends = {(a, b) for over in plan.algorithm().mixes for a, b, _ in plan.network.edges(over)}
-    tells, hears = (sorted({edge[1 - k] for edge in ends if edge[k] == plan.learner}) for k in (0, 1))
-    places_of(plan.learner, plan.config.party.listen, plan.config.neighbours, tells, hears)
-    return {"neighbours": known}
+    neighbours, (hears, tells) = neighbours_of(plan, history), _linked(plan, history)
+    places_of(plan.learner, plan.config.party.listen, neighbours, tells, hears)
+    return {"neighbours": {j: one.address for j, one in neighbours.items() if one.address is not None}}
 
 
 def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:

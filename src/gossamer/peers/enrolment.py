@@ -31,8 +31,8 @@ from gossamer.peers.bundle import Bundle, bundle_of, write_bundle
 from gossamer.peers.certificates import (
     Identities,
     Pair,
+    certificate_hosts,
     certify,
-    check_pair,
     days_left,
     fingerprint_in,
     learner_of,
@@ -42,7 +42,8 @@ from gossamer.peers.certificates import (
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, Plan, read_config, to_toml
 from gossamer.peers.folders import learners_in
-from gossamer.peers.own_folder import AUTHORITY, CERTIFICATE, MEMBERS, REQUEST
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, MEMBERS, read_authority
+from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
 from gossamer.peers.request import Request, host_of, listen_at, read_request
 
@@ -54,18 +55,6 @@ class Enrolled(NamedTuple):
     missing: list[int]
     bundles: dict[int, Path]
     words: str
-
-
-def read_authority(folder: Path) -> Pair:
-    """The authority's key and certificate, wherever it is kept."""
-    try:
-        found = Pair((folder / "key.pem").read_bytes(), (folder / CERTIFICATE).read_bytes())
-        check_pair(found)
-        return found
-    except OSError as error:
-        raise GossamerError(
-            f"{error.filename} cannot be read ({error.strerror}): say where the authority is, --authority FOLDER."
-        ) from None
 
 
 def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Path, days: int | None) -> Enrolled:
@@ -155,7 +144,7 @@ def _listen(config: Config, address: str | None) -> str | None:
 
 
 def _hosts(address: str) -> list[str]:
-    return sorted({host_of(address), "localhost", "127.0.0.1"})
+    return certificate_hosts(host_of(address))
 
 
 def _bundle(study: Path, place: Path, i: int) -> Path:
@@ -180,12 +169,12 @@ def _renewed(
                 f"the request of {request.name!r} is for a key that no learner of {study} has: make it with 'gossamer "
                 "party renew', where the party's key is."
             )
-        hosts = _hosts(request.address or _address([read_config(one).config for one in places], found))
+        address = request.address or _address([read_config(one).config for one in places], found)
         lasts = min(365 if days is None else days, max(1, math.floor(days_left(signer.certificate))))
         shared = None
         if read_config(place).secrets is not None:
             shared = shared_key_in((place / CERTIFICATE).read_bytes(), name_of(found))
-        certificate = certify(signer, found, request.key, hosts, lasts, shared, request.before)
+        certificate = certify(signer, found, request.key, _hosts(address), lasts, shared, request.before)
         replace_file(place / CERTIFICATE, certificate)
         bundles[found], here[found] = study / f"{name_of(found)}.json", request
         write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))

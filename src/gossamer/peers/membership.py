@@ -19,7 +19,6 @@ time in gossamer.peers.passing_on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -61,11 +60,6 @@ class Change(NamedTuple):
     @property
     def named(self) -> str:
         return f"change {self.version}"
-
-
-def digest_of(signed: Signed) -> str:
-    """Of what is signed; who signed it makes no difference."""
-    return hashlib.sha256(signed.text).hexdigest()
 
 
 def document_of(
@@ -115,7 +109,7 @@ def read_change(signed: Signed) -> Change:
     return Change(
         version, at, joins, leaves, lost, tuple(members), _network(version, members, given),
         {_number("addresses", int(i) if NUMBER.fullmatch(i) else i, 0): str(where) for i, where in addresses.items()},
-        before, digest_of(signed),
+        before, signed.digest,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from gossamer.files import replace_file
 from gossamer.peers.certificates import learner_of
 from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
-from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, read_outcome
+from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, own_model_bytes, read_outcome
 from gossamer.peers.party import Party
 from gossamer.peers.status import Status
 from gossamer.peers.uncancelled import read_shares, tell_uncancelled
@@ -55,9 +55,8 @@ def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved
         buffer, theta=model.parameters(theta, columns), about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     )
     replace_file(plan.folder / OUTCOME, buffer.getvalue(), private=True)
-    own = io.BytesIO()
-    np.save(own, model.parameters(party.state.theta, columns))
-    replace_file(plan.folder / OWN_MODEL, own.getvalue(), private=True)
+    own = own_model_bytes(model.parameters(party.state.theta, columns))
+    replace_file(plan.folder / OWN_MODEL, own, private=True)
 
 
 def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:

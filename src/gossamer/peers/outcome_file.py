@@ -1,7 +1,16 @@
-"""What a learner leaves at its end and may hand on, as a file: its model and what that is. Reading needs no extra."""
+"""What a learner leaves at its end, as files: outcome.npz, its model and what that is, which it may hand on; and
+own-model.npy, its own parameters. Reading needs no extra.
+
+A bit that flips on a disk changes no model without a word. An outcome is a ZIP archive, whose sums are of its members
+as a whole, so they are read as a whole: NumPy alone stops where an array ends by its own header. An own model has a
+digest behind its end, where NumPy does not look; its length is that of no whole numbers, so that it is never read as
+some.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 import tokenize
@@ -24,6 +33,7 @@ DAMAGED = (
 )  # fmt: skip
 OUTCOME = "outcome.npz"
 OWN_MODEL = "own-model.npy"
+DIGEST = 20  # bytes behind an own model
 OWN = "the learner's own parameters"
 SENT = "the parameters as last sent, with their noise: only messages are private"
 
@@ -58,17 +68,17 @@ def read_outcome(place: Path) -> Outcome | None:
     """The outcome in a party's folder, which somebody else may have sent; None where its learner has not ended."""
     path = place / OUTCOME
     try:
-        with zipfile.ZipFile(path) as parts:
-            if sum(part.file_size for part in parts.infolist()) > path.stat().st_size:
+        with zipfile.ZipFile(path) as stored:
+            if sum(part.file_size for part in stored.infolist()) > path.stat().st_size:
                 raise ValueError("it would unpack to more than it is")  # what a learner writes is not compressed
-        with np.load(path, allow_pickle=False) as stored:
-            theta, about = stored["theta"], json.loads(stored["about"].tobytes())
+            theta, said = (_array(stored.read(f"{name}.npy")) for name in ("theta", "about"))
+        about = json.loads(said.tobytes())
         _check(theta, about)
         return Outcome(theta, about)
     except FileNotFoundError:
         return None
     except (*DAMAGED, RecursionError) as error:
-        raise GossamerError(f"{path} cannot be read ({error}): let the learner end again.") from None
+        raise _unreadable(path, error) from None
 
 
 def _check(theta: Any, about: Any) -> None:
@@ -141,7 +151,40 @@ MORE: Mapping[str, Callable[[Any], bool]] = {
 def read_own_model(place: Path) -> Outcome | None:
     """The same with the owner's own parameters, which carry no noise of messages and are not to be handed on."""
     outcome = read_outcome(place)
+    if outcome is None:
+        return None
     try:
-        return None if outcome is None else Outcome(np.load(place / OWN_MODEL, allow_pickle=False), outcome.about)
+        return Outcome(_own_array((place / OWN_MODEL).read_bytes()), outcome.about)
     except DAMAGED as error:
-        raise GossamerError(f"{place / OWN_MODEL} cannot be read ({error}): let the learner end again.") from None
+        raise _unreadable(place / OWN_MODEL, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> GossamerError:
+    why = " ".join(str(error).split())  # NumPy has errors of several lines
+    return GossamerError(f"{path} cannot be read ({why:.100}): let the learner end again.")
+
+
+def own_model_bytes(theta: Array) -> bytes:
+    """A file that NumPy reads, with its digest behind."""
+    file = io.BytesIO()
+    np.save(file, theta)
+    return file.getvalue() + _digest(file.getvalue())
+
+
+def _own_array(data: bytes) -> Array:
+    """What own_model_bytes has written; files of releases before it have no digest."""
+    file = io.BytesIO(data)
+    theta: Array = np.load(file, allow_pickle=False)
+    behind = data[file.tell() :]
+    if behind and behind != _digest(data[:-DIGEST]):
+        raise ValueError("it has changed on the disk")
+    return theta
+
+
+def _array(data: bytes) -> Array:
+    array: Array = np.load(io.BytesIO(data), allow_pickle=False)
+    return array
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST).digest()

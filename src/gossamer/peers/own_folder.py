@@ -25,15 +25,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
-from gossamer.peers.certificates import Pair, check_pair, key_pem, members_in, name_of, shared_key_in
+from gossamer.peers.certificates import Pair, check_pair, key_pem, members_in, name_of, shared_key_in, signing_key
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
-from gossamer.peers.pair_keys import check_own_secret, to_pem
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, MEMBERS, SECRET
+from gossamer.peers.pair_keys import check_own_secret
 from gossamer.peers.request import Request, listen_at, make_request, read_request
 from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
-KEY, SECRET, REQUEST, RENEWAL = "key.pem", "secret.pem", "request.json", "renewal.json"
-CERTIFICATE, AUTHORITY, MEMBERS = "certificate.pem", "authority.pem", "members.pem"
+REQUEST, RENEWAL = "request.json", "renewal.json"
 GRAPH = "graph.json"
 NEW_KEY = "key-new.pem"  # until its certificate is there
 
@@ -50,7 +50,7 @@ def new_folder(folder: Path, name: str, address: str | None) -> Request:
     key, secret = ec.generate_private_key(ec.SECP256R1()), X25519PrivateKey.generate()
     request = make_request(key, secret.public_key(), name, address)
     replace_file(folder / KEY, key_pem(key), private=True)
-    replace_file(folder / SECRET, to_pem(secret), private=True)
+    replace_file(folder / SECRET, key_pem(secret), private=True)
     request.signed.save(folder / REQUEST)
     return request
 
@@ -79,12 +79,9 @@ def _steps(path: Path) -> Steps:
 
 def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError) as error:
-        raise GossamerError(f"{path} cannot be read ({error}): make it with 'gossamer party new'.") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise GossamerError(f"{path} is no elliptic curve's key: make one with 'gossamer party new'.")
-    return key
+        return signing_key(path.read_bytes(), str(path))
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be read ({error.strerror}): make it with 'gossamer party new'.") from None
 
 
 def join(folder: Path, bundle: Bundle) -> Plan:

@@ -33,7 +33,7 @@ from typing import Any
 from gossamer.errors import GossamerError
 from gossamer.peers import wire
 from gossamer.peers.journal import Journal
-from gossamer.peers.membership import Change, History, digest_of, read_change
+from gossamer.peers.membership import Change, History, read_change
 from gossamer.peers.party import Party
 from gossamer.peers.release import OWN_RELEASE, Release
 from gossamer.peers.signed import Signed, parse_signed
@@ -97,7 +97,7 @@ class PassingOn:
             if version < 1:
                 raise GossamerError("versions are counted from 1.")
             if version <= self.version:
-                if digest_of(signed) != self._party.history.changes[version - 1].digest:
+                if signed.digest != self._party.history.changes[version - 1].digest:
                     raise GossamerError(f"it is another change {version} than the one that was accepted here.")
                 return None
             return self._accept(signed)
@@ -108,7 +108,7 @@ class PassingOn:
     def take(self, signed: Signed) -> Change | None:
         """Take a document from a file; None where it is here already."""
         version, known = signed.document.get("version"), self._party.history.changes
-        if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == digest_of(signed):
+        if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == signed.digest:
             return None
         change = self._checked(signed)
         self._check_time(change)

@@ -161,7 +161,7 @@ class LearnerProcess:
             log.info(
                 "started",
                 extra={"learner": party.i, "life": self.journal.epoch, "round": party.round}
-                | stated(self.plan, self.boundary)
+                | stated(self.plan, self.boundary, party.tells)
                 | self._privacy(),
             )
             transport.dial()

@@ -22,10 +22,11 @@ from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network, read_network
-from gossamer.peers.certificates import Pair, certify, issue_certificate, name_of
+from gossamer.peers.certificates import Pair, certificate_hosts, certify, issue_certificate, name_of
 from gossamer.peers.changes import documents_in
 from gossamer.peers.config import DataPlan, Neighbour, Plan, graph_json, read_config, to_toml
 from gossamer.peers.folders import learners_in
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, write_pair
 from gossamer.peers.membership import FOLDER, History, document_of, read_change
 from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.request import Request, host_of, listen_at
@@ -176,16 +177,13 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
     place, party = folder / name_of(i), plan.config.party
     if not place.exists():
         place.mkdir(mode=0o700)
-        hosts = sorted({host_of(address), "localhost", "127.0.0.1"})
+        hosts = certificate_hosts(host_of(address))
         if request is None:
-            own = issue_certificate(authority, i, hosts, DAYS)
-            replace_file(place / "key.pem", own.key, private=True)
-            certificate = own.certificate
+            write_pair(place, issue_certificate(authority, i, hosts, DAYS))
         else:
-            certificate = certify(authority, i, request.key, hosts, DAYS)
+            replace_file(place / CERTIFICATE, certify(authority, i, request.key, hosts, DAYS))
             request.signed.save(place / REQUEST)
-        replace_file(place / "certificate.pem", certificate)
-        replace_file(place / "authority.pem", plan.read(party.authority))  # the first: others follow it by documents
+        replace_file(place / AUTHORITY, plan.read(party.authority))  # the first: others follow it by documents
         replace_file(place / plan.config.run.graph, graph_json(plan.network).encode())
         if party.members is not None:
             replace_file(place / party.members, plan.read(party.members))
@@ -196,8 +194,8 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
         save(place, signed)
     if not (place / "party.toml").exists():
         party = replace(
-            plan.config.party, learner=i, listen=listen_at(address), key="key.pem", certificate="certificate.pem",
-            authority="authority.pem", metrics=None,
+            plan.config.party, learner=i, listen=listen_at(address), metrics=None,
+            key=KEY, certificate=CERTIFICATE, authority=AUTHORITY,
         )  # fmt: skip
         neighbours = _neighbours(folder, documents, i, plan.algorithm().mixes)
         own_data = DataPlan(path="records.csv", follow=True)

@@ -28,9 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import GossamerError
 from gossamer.peers.certificates import Pair, check_host, key_pem
-from gossamer.peers.compared import slow
 from gossamer.peers.signed import Signed, read_signed
-from gossamer.peers.spoken import spoken
+from gossamer.peers.spoken import slow_digest, spoken
 from gossamer.peers.succession import Steps, check_succession, der_of, key_fingerprint, parsed_steps
 
 KIND, BY = "request", "party"
@@ -54,7 +53,7 @@ class Request(NamedTuple):
     @property
     def words(self) -> str:
         """To be compared by telephone, where somebody wants to know at once that nobody has exchanged it."""
-        return spoken(slow(dict(self.signed.document), SALT, BYTES))
+        return spoken(slow_digest(dict(self.signed.document), SALT, BYTES))
 
 
 def make_request(

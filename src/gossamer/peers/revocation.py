@@ -8,19 +8,22 @@ one certificate that an authority of the run has signed; a `certificate`, by its
 as well. The run's authority signs the list, or all learners do.
 
 **An old list undoes nothing.** Lists are numbered, and each has all that were revoked before. The last one that was
-accepted is kept beside (revoked-accepted.json): one with a smaller number is not taken, and one that is taken away
-stays in force. A list that cannot be believed ends a start: whoever was sent it meant something with it.
+accepted is kept beside (revoked-accepted.json), with a digest, since its signatures are not looked at again: one with a
+smaller number is not taken, and one that is taken away stays in force. A list that cannot be believed ends a start:
+whoever was sent it meant something with it.
 
 What a list does not reach is a party that has not got it: it goes by files, as everything that parties agree on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
+from gossamer.files import replace_file
 from gossamer.peers.certificates import Pair, Revoked
 from gossamer.peers.logs import log
 from gossamer.peers.signed import Signed, read_signed
@@ -39,8 +42,8 @@ class RevokedList(NamedTuple):
         serials = frozenset(int(serial, 16) for serial in found["serial"])
         return Revoked(found["certificate"], serials, found["key"])
 
-    def with_entry(self, entry: Mapping[str, Any]) -> RevokedList:
-        return RevokedList(self.number + 1, (*self.entries, entry))
+    def with_entries(self, more: Sequence[Mapping[str, Any]]) -> RevokedList:
+        return RevokedList(self.number + 1, (*self.entries, *more))
 
     def signed_for(self, run: str) -> Signed:
         return Signed({"kind": KIND, "run": run, "number": self.number, "revoked": [dict(e) for e in self.entries]})
@@ -67,10 +70,24 @@ def list_in(signed: Signed, what: str) -> RevokedList:
     return RevokedList(number, tuple(entries))
 
 
+def keep_accepted(folder: Path, signed: Signed) -> None:
+    """From now on this list is in force here."""
+    whole = json.loads(signed.encoded()) | {"digest": signed.digest}
+    replace_file(folder / ACCEPTED, (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode())
+
+
 def read_accepted(folder: Path) -> RevokedList:
-    """The last list that was accepted here."""
+    """The last list that was accepted here; refuses one that has changed since."""
     path = folder / ACCEPTED
-    return list_in(read_signed(path), str(path)) if path.exists() else NOBODY
+    if not path.exists():
+        return NOBODY
+    signed = read_signed(path)
+    if json.loads(path.read_bytes()).get("digest", signed.digest) != signed.digest:
+        raise GossamerError(
+            f"{path} has changed on the disk, so that nobody knows what is revoked: remove it, and accept the newest "
+            "list again (gossamer peer accept)."
+        )
+    return list_in(signed, str(path))
 
 
 def newer_list(folder: Path, accepted: RevokedList) -> Signed | None:
@@ -92,14 +109,14 @@ def newer_list(folder: Path, accepted: RevokedList) -> Signed | None:
     return signed
 
 
-def revoke(study: Path, run: str, learner: int, what: Mapping[str, str], signer: Pair | None) -> Path:
-    """The next list of a run: all that was revoked before and one more; signed where there is a key to sign with."""
+def revoke(study: Path, run: str, learner: int, what: Sequence[Mapping[str, str]], signer: Pair | None) -> Path:
+    """The next list of a run: all that was revoked before and more; signed where there is a key to sign with."""
     path, before = study / FILE, NOBODY
     if path.exists():
         before = list_in(read_signed(path), str(path))
-    entry = {"learner": learner, **what}
-    if entry in before.entries:
+    entries = [entry for one in what if (entry := {"learner": learner, **one}) not in before.entries]
+    if not entries:
         raise GossamerError(f"{path} has that already, as list {before.number}: give it to all parties.")
-    signed = before.with_entry(entry).signed_for(run)
+    signed = before.with_entries(entries).signed_for(run)
     (signed if signer is None else signed.signed_by(signer)).save(path)
     return path
