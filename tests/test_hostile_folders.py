@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 
+import numpy as np
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
@@ -12,6 +15,8 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
 from gossamer.peers.config import PrivacyPlan
+from gossamer.peers.outcome import collect_outcomes
+from gossamer.peers.outcome_file import OUTCOME, OWN, read_outcome
 from test_processes import make
 
 M = 3
@@ -111,3 +116,74 @@ def test_an_owner_is_told_of_a_neighbours_word_that_is_not_taken_and_of_code_fro
     about = json.loads(gossamer("peer", "check", place, "--json")[1])
     assert any("[neighbours.2] believe = false" in one for one in about["warnings"]), about
     assert any("runs a module of that name" in one for one in about["warnings"]), about
+
+
+# -- outcomes that others have sent ---------------------------------------------------------------------------------
+
+ABOUT = {
+    "learner": 1, "round": 20, "run": "test:0", "theta": OWN, "claim": "private", "epsilon": [2.0, 2.0],
+    "late": [[3, 0]], "against": "against all", "model": "LogisticRegression(l2=0.1)", "columns": ["a", "b"],
+    "schema": {}, "course": {"t": [0, 20], "epsilon": [[0.0, 2.0]], "budget": [2.0], "delta": 1e-5},
+}  # fmt: skip
+THETA = np.zeros((1, 2))
+
+
+def leave(place, about, theta=THETA, save=np.savez):
+    with (place / OUTCOME).open("wb") as file:
+        save(file, theta=theta, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
+
+
+@pytest.mark.parametrize("value", [None, 5, -1, 10**30, "x", "\x1b[2J", [1], [[1]], {"a": 1}, True])
+@pytest.mark.parametrize("name", ABOUT)
+def test_an_outcome_that_no_learner_writes_is_refused_or_collected(place, name, value):
+    for i in range(M):
+        leave(place.parent / f"learner-{i}", ABOUT | {"learner": i})
+    collect_outcomes(place.parent)
+    leave(place, ABOUT | {name: value})
+    try:
+        read_outcome(place).fitted()
+    except gs.GossamerError as error:
+        assert OUTCOME in str(error) or "schema" in str(error)  # noqa: PT017
+    try:
+        record = collect_outcomes(place.parent)
+    except gs.GossamerError:
+        return
+    assert "\x1b" not in f"{record.claim} {record.notes} {record.config.get('against')}"
+
+
+@pytest.mark.parametrize("name", ["learner", "round", "run", "theta", "claim", "epsilon", "late", "model"])
+def test_an_outcome_that_leaves_something_out_is_refused(place, name):
+    leave(place, {key: value for key, value in ABOUT.items() if key != name})
+    with pytest.raises(gs.GossamerError, match=f"{name} in it"):
+        read_outcome(place)
+
+
+@pytest.mark.parametrize(
+    "theta", [np.zeros(2), np.zeros((2, 2)), np.zeros((1, 2, 1)), np.zeros((1, 2), complex), np.array([["a", "b"]])]
+)
+def test_a_model_of_another_kind_is_refused(place, theta):
+    leave(place, ABOUT, theta)
+    with pytest.raises(gs.GossamerError, match="its model is"):
+        read_outcome(place)
+
+
+def test_models_of_two_sizes_and_two_outcomes_of_one_learner_are_refused(place):
+    for i in range(M):
+        leave(place.parent / f"learner-{i}", ABOUT | {"learner": i}, np.zeros((1, 2 + (i == 2))))
+    with pytest.raises(gs.GossamerError, match="the model of learner 2 has 3 numbers, and others 2"):
+        collect_outcomes(place.parent)
+    leave(place.parent / "learner-2", ABOUT | {"learner": 2})
+    (place.parent / "learner-3").mkdir()  # of one that has joined
+    leave(place.parent / "learner-3", ABOUT)
+    with pytest.raises(gs.GossamerError, match="two outcomes are of one learner"):
+        collect_outcomes(place.parent)
+
+
+def test_an_outcome_that_would_unpack_to_gigabytes_is_not_unpacked(place):
+    with zipfile.ZipFile(place / OUTCOME, "w", zipfile.ZIP_DEFLATED) as parts:
+        for name in ("theta.npy", "about.npy"):
+            inner = io.BytesIO()
+            np.save(inner, np.zeros(1 << 20))
+            parts.writestr(name, inner.getvalue())
+    with pytest.raises(gs.GossamerError, match="unpack to more than it is"):
+        read_outcome(place)

@@ -28,6 +28,7 @@ from gossamer.peers.succession import Steps, key_fingerprint, keys_of, successio
 
 PREFIX = "learner-"
 MOST_DAYS = 36_500
+HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)  # a learner's, as text has it
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
@@ -330,7 +331,7 @@ def certify(
     for host in hosts:
         if host.startswith(PREFIX):
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
-    names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
+    names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(check_host, hosts)]
     made = _builder(name_of(i), parent.subject, key, days)
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -365,10 +366,16 @@ def certificate_hosts(host: str) -> list[str]:
     return sorted({host, "localhost", "127.0.0.1"})
 
 
-def _host(host: str) -> x509.GeneralName:
+def check_host(host: str) -> x509.GeneralName:
+    """An address or a plain name: one with a * in it would be good for others, too."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if len(host) > 253 or not HOST.fullmatch(host):
+            raise GossamerError(
+                f"host {host[:80]!r}: expected an IP address or a name of letters, digits, - and dots; one in another "
+                "script as DNS has it, xn--…."
+            ) from None
         return x509.DNSName(host)
 
 

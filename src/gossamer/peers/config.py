@@ -42,6 +42,7 @@ from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import SCALED_TO, Schema, range_of
 
 PLACE = re.compile(r"(\w+)(\[\.\.\.\])?\.?(.*)")  # in msgspec's words: neighbours[...].dial
+LARGEST = 1 << 26  # bytes of a key, or of certificates
 MOST = 1 << 53  # up to it whole numbers are floats, too
 Whole = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Some = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
@@ -177,7 +178,7 @@ class Plan:
     ) -> None:
         self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
-        self.network: Network = network or read_network(str(folder / run.graph), run.learners)
+        self.network: Network = network or read_network(str(_regular(folder / run.graph)), run.learners)
         everybody = {*range(run.learners), *joiners_in(folder)}
         for j in config.neighbours:
             if not NUMBER.fullmatch(j) or int(j) not in everybody:
@@ -231,7 +232,8 @@ class Plan:
     def read(self, name: str) -> bytes:
         """One of the files that [party] or [neighbours] names."""
         try:
-            return (self.folder / name).read_bytes()
+            with _regular(self.folder / name).open("rb") as file:
+                return file.read(LARGEST)
         except OSError as error:
             raise GossamerError(f"{self.folder / name} cannot be read ({error.strerror}): put it there.") from None
 
@@ -340,6 +342,13 @@ class Plan:
                 f"[privacy] band = {plan.band} and [secrets] band = {agreed.band}: noise cancels where it is "
                 "correlated alike; leave out the first."
             )
+
+
+def _regular(path: Path) -> Path:
+    """Refuse a device or a pipe, which may have no end; a file that is not there is said by whoever reads it."""
+    if path.exists() and not path.is_file():
+        raise GossamerError(f"{path} is no file: put one there.")
+    return path
 
 
 @contextmanager

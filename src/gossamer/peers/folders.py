@@ -19,6 +19,7 @@ from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers.certificates import (
     certificate_hosts,
+    check_host,
     issue_certificate,
     key_pem,
     learner_of,
@@ -49,6 +50,8 @@ def make_folders(
         raise GossamerError(f"{folder} exists already: give a new folder.")
     for config in configs:
         to_toml(config)  # refuses what no file can have before anything is there
+    for host in hosts:
+        check_host(host)  # and what no certificate can
     run = configs[0].run
     signer = make_authority(run.id, days)
     write_pair(folder / "authority", signer)

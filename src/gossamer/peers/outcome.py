@@ -73,6 +73,7 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
     outcomes = _outcomes_in(folder, places)
     abouts = [outcome.about for outcome in outcomes]
     _refuse_incomplete(folder, plan, abouts, without)
+    _refuse_unlike(folder, outcomes)
     theta = np.concatenate([outcome.theta for outcome in outcomes])
     stayed = [about for about in abouts if not {"left", "put out"} & about.keys()] or abouts
     t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
@@ -114,6 +115,19 @@ def _outcomes_in(folder: Path, places: Sequence[Path]) -> list[Outcome]:
             f"{numbers}."
         )
     return [outcome for outcome in read.values() if outcome is not None]
+
+
+def _refuse_unlike(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Models of one length, one of each learner."""
+    size = outcomes[0].theta.shape[1]
+    sizes = {outcome.about["learner"]: outcome.theta.shape[1] for outcome in outcomes}
+    other = next((i for i, theirs in sizes.items() if theirs != size), None)
+    if other is None and len(sizes) == len(outcomes):
+        return
+    what = "two outcomes are of one learner"
+    if other is not None:
+        what = f"the model of learner {other} has {sizes[other]} numbers, and others {size}"
+    raise GossamerError(f"in {folder} {what}: ask its party for it again.")
 
 
 def _refuse_incomplete(folder: Path, plan: Plan, abouts: Sequence[About], without: Collection[int]) -> None:

@@ -34,6 +34,7 @@ from gossamer.peers.request import Request, listen_at, make_request, read_reques
 from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
 REQUEST, RENEWAL = "request.json", "renewal.json"
+GRAPH = "graph.json"
 NEW_KEY = "key-new.pem"  # until its certificate is there
 
 
@@ -97,8 +98,12 @@ def join(folder: Path, bundle: Bundle) -> Plan:
         place = Path(there)
         for name, text in bundle.files.items():
             replace_file(place / name, text.encode())
-        plan = _checked(read_config(place), folder, bundle, request.secret)
+        plan = read_config(place)
+        if plan.config.run.graph != GRAPH:
+            raise GossamerError(f"the file has its graph in {plan.config.run.graph!r}, expected {GRAPH!r}: ask again.")
+        # before anything else is read: what the file says of [party] could name any file of this machine
         config = msgspec.structs.replace(plan.config, **_own_tables(plan, request, MEMBERS in bundle.files))
+        _check(Plan(config, place), folder, bundle, request.secret)
         for name in bundle.files:
             if name != "party.toml":
                 (folder / name).parent.mkdir(exist_ok=True)
@@ -107,7 +112,7 @@ def join(folder: Path, bundle: Bundle) -> Plan:
     return read_config(folder)
 
 
-def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> Plan:
+def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> None:
     """Refuse a bundle that is another's, or in which this party is not who it is."""
     certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
     own = Pair((folder / KEY).read_bytes(), certificate)
@@ -133,7 +138,6 @@ def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey |
         check_own_secret(plan, private, folder / SECRET)
         if secret is None or shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
             raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")
-    return plan
 
 
 def _own_tables(plan: Plan, request: Request, enrolled: bool) -> dict[str, Any]:
