@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.errors import GossamerError
 from gossamer.peers.bundle import bundle_of, write_bundle
 from gossamer.peers.certificates import Pair
 from gossamer.peers.changes import check_signed
@@ -37,7 +38,8 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
             bundle = folder / f"{place.name}.json"
             write_bundle(bundle, bundle_of(place, i))
             _line(
-                console, f"Send {bundle} to learner {i}, which takes it with: gossamer party join FOLDER {bundle.name}"
+                console,
+                f"Send {bundle} to {request.name}, which takes it with: gossamer party join FOLDER {bundle.name}",
             )
             continue
         _line(console, f"Learner {i}'s folder is {place}: its owner sets [privacy] and [data], and starts it.")
@@ -52,6 +54,12 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
 def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
     """Check a document as far as its signatures and its own words go; the learner itself checks the rest."""
     change = read_change(signed)
+    now = next((one.get("round", 0) for one in read_statuses(plan.folder)), 0)
+    if change.at <= now and not (plan.folder / FOLDER / f"{change.version}.json").exists():
+        raise GossamerError(
+            f"{change.named} is of round {change.at}, and learner {plan.learner} is in round {now}: make it again with "
+            "a later one, gossamer peers change … --at ROUND --again."
+        )
     before = set(change.members) - change.joins | change.leaves
     check_signed(signed, plan, read_identities(plan), before, change.lost)
     path = plan.folder / FOLDER / f"{change.version}.json"

@@ -18,9 +18,11 @@ from msgspec.structs import replace
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
-from gossamer.peers.certificates import issue_certificate, learner_of, make_authority, name_of
+from gossamer.peers.certificates import MOST_DAYS, check_days, issue_certificate, learner_of, make_authority, name_of
 from gossamer.peers.config import Config, Run, graph_json, to_toml
 from gossamer.peers.pair_keys import fingerprint_of, to_pem
+
+LASTS = 10  # how many of the parties' certificates, one after another, the authority's outlasts
 
 
 def make_folders(
@@ -43,7 +45,8 @@ def make_folders(
     for config in configs:
         to_toml(config)  # refuses what no file can have before anything is there
     run = configs[0].run
-    signer = make_authority(run.id, days)
+    check_days("days", days)
+    signer = make_authority(run.id, min(LASTS * days, MOST_DAYS))
     _write(folder / "authority" / "certificate.pem", signer.certificate)
     os.chmod(folder / "authority", 0o700)  # before there is a key in it
     _write(folder / "authority" / "key.pem", signer.key, private=True)

@@ -26,10 +26,11 @@ from gossamer.peers.certificates import Pair, certify, issue_certificate, name_o
 from gossamer.peers.changes import documents_in
 from gossamer.peers.config import DataPlan, Neighbour, Plan, graph_json, read_config, to_toml
 from gossamer.peers.folders import learners_in
-from gossamer.peers.membership import FOLDER, History, document_of, read_change
+from gossamer.peers.membership import FOLDER, Change, History, document_of, read_change
 from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.request import Request, host_of, listen_at
 from gossamer.peers.signed import Signed, read_signed
+from gossamer.peers.status import read_statuses
 from gossamer.types import Array, Matrix
 
 HEARS, WEIGHT = 3, 0.25  # of who joins: how many it hears, and the weight of a new link
@@ -46,6 +47,7 @@ class Wanted(NamedTuple):
     graph: str | None = None
     addresses: Mapping[int, str] = {}
     requests: Mapping[int, Request] = {}  # of those who join with keys of their own
+    again: bool = False  # in place of the newest document, which nobody has accepted
 
 
 def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
@@ -54,6 +56,9 @@ def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
     plan = read_config(places[0])
     documents = [read_signed(path) for path in documents_in(folder)]
     changes = sorted(map(read_change, documents))
+    if wanted.again:
+        _refuse_accepted(folder, changes)
+        changes = changes[:-1]
     history = History(plan.network, changes)
     _check_wanted(history, wanted)
     algorithm = plan.algorithm()
@@ -72,6 +77,20 @@ def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
     )  # fmt: skip
     history.check(read_change(signed), algorithm, plan.config.run.steps)
     return signed, plan, history
+
+
+def _refuse_accepted(folder: Path, changes: Sequence[Change]) -> None:
+    """Two documents of one version stop the run where they meet: nobody may have taken the first."""
+    if not changes:
+        raise GossamerError(f"{folder} has no change to make again: leave out --again.")
+    newest = changes[-1].version
+    for status in read_statuses(folder):
+        known = status.get("membership") or {}
+        if known.get("version", 0) >= newest or any(one["change"] == newest for one in known.get("coming") or []):
+            raise GossamerError(
+                f"{status['folder']} has accepted change {newest}: it is part of the run; make the next one without "
+                "--again."
+            )
 
 
 def _check_wanted(history: History, wanted: Wanted) -> None:
@@ -194,12 +213,15 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
     documents = [read_signed(path) for path in documents_in(folder)]
     for signed in documents:
         save(place, signed)
-    if not (place / "party.toml").exists():
+    neighbours = _neighbours(folder, documents, i, plan.algorithm().mixes)
+    if (place / "party.toml").exists():  # its change was made again, perhaps with another graph
+        config = replace(read_config(place).config, neighbours=neighbours)
+        replace_file(place / "party.toml", to_toml(config).encode())
+    else:
         party = replace(
             plan.config.party, learner=i, listen=listen_at(address), key="key.pem", certificate="certificate.pem",
             authority="authority.pem", metrics=None,
         )  # fmt: skip
-        neighbours = _neighbours(folder, documents, i, plan.algorithm().mixes)
         own_data = DataPlan(path="records.csv", follow=True)
         config = replace(plan.config, party=party, data=own_data, neighbours=neighbours)
         replace_file(place / "party.toml", to_toml(config).encode())
