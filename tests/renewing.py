@@ -11,17 +11,12 @@ from cryptography.hazmat.primitives import serialization
 
 import gossamer as gs
 from gossamer.peers.certificates import Pair, certify, key_pem
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
+from test_operations import edit
 from test_processes import LIMIT, make, simulated
 
 M, STEPS, HALF = 3, 40, 20
 RING = gs.Network.ring(M)
-
-
-def edit(place, old, new):
-    text = (place / "party.toml").read_text()
-    assert old in text
-    (place / "party.toml").write_text(text.replace(old, new))
 
 
 def read_key(pem):

@@ -16,18 +16,12 @@ from gossamer.peers.compared import BYTES, digest_of, words_of
 from gossamer.peers.config import PrivacyPlan, read_config
 from gossamer.peers.declaration import declare, reach_of
 from gossamer.peers.spoken import WORDS, spoken
+from test_operations import edit
 from test_processes import make
 
 M = 3
 RING = gs.Network.ring(M)
 BUDGET = PrivacyPlan(epsilon=2.0, law="gaussian", where="source")
-
-
-def edit(place, old, new):
-    path = place / "party.toml"
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 @pytest.fixture

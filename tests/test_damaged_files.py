@@ -19,11 +19,12 @@ from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines
 from gossamer.peers.config import read_config
 from gossamer.peers.feed import Records
-from gossamer.peers.outcome_file import OUTCOME, OWN_MODEL, own_model_bytes, read_outcome, read_own_model
+from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, own_model_bytes, read_outcome, read_own_model
 from gossamer.peers.standing import standings
 from gossamer.peers.status import read_statuses
 from test_processes import make
 
+SAID = {"learner": 0, "round": 5, "run": "r", "theta": OWN, "claim": "c", "epsilon": None, "late": [], "model": "m"}
 STATUS = {
     "learner": 0, "pid": 1, "life": 1, "steps": 5, "round": 3, "updated": time.time(), "state": "waiting",
     "epsilon": [1, 2], "budget": 3, "waits_for": [1], "waits": 3.0, "errors": {"loss": 0.3, "accuracy": 0.4},
@@ -62,7 +63,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     make(folder / "run", 5, gs.Network.complete(3), m=3)
     place = folder / "run/learner-0"
-    about = np.frombuffer(json.dumps({"learner": 0, "claim": "c"}).encode(), dtype=np.uint8)
+    about = np.frombuffer(json.dumps(SAID).encode(), dtype=np.uint8)
     (place / "outcome.npz").write_bytes(packed(np.savez, theta=np.ones((1, 7)), about=about))
     (place / "own-model.npy").write_bytes(packed(np.save, np.ones((1, 7))))
     (place / "status.json").write_text(json.dumps(STATUS))
@@ -90,7 +91,7 @@ def test_a_file_that_was_damaged_gets_a_sentence(whole, tmp_path, name):
 def left_by(place, n):
     """An outcome and an own model of n parameters."""
     rng = np.random.default_rng(n)
-    about = np.frombuffer(json.dumps({"learner": 0, "claim": "c"}).encode(), dtype=np.uint8)
+    about = np.frombuffer(json.dumps(SAID).encode(), dtype=np.uint8)
     (place / OUTCOME).write_bytes(packed(np.savez, theta=rng.normal(size=(1, n)), about=about))
     (place / OWN_MODEL).write_bytes(own_model_bytes(rng.normal(size=(1, n))))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -24,8 +23,9 @@ from gossamer.peers.release import OWN_RELEASE
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, unpack
 from test_journal import Fresh
+from test_operations import wait_until
 from test_peers import STEPS, M, N, Team, simulated
-from test_processes import LIMIT, make, payloads_seen
+from test_processes import make, payloads_seen
 
 ODD = st.one_of(
     st.sampled_from([-1, 0, 1, 2, STEPS, STEPS + 1, 10**9, 2**31, 2**53, 2**63, 2**64 - 1, -(2**63)]),
@@ -247,13 +247,6 @@ def test_no_frame_of_anybody_raises_anything_out_of_a_node(tmp_path_factory, fra
     finally:
         for i in range(M):
             team.end(i)
-
-
-def wait_until(done):
-    until = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_process_whose_journal_was_put_back_waits_and_tells_its_owner(tmp_path, fleet_of, gossamer):

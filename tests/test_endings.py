@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import errno
@@ -28,19 +29,13 @@ from gossamer.peers.certificates import check_pair, issue_certificate, make_auth
 from gossamer.peers.config import read_config
 from gossamer.peers.journal import Journal
 from gossamer.peers.outcome import collect_outcomes
-from gossamer.peers.passing import TryLater, exit_code, passing_state
+from gossamer.peers.passing import TryLater, passing_state
 from gossamer.peers.status_file import StatusFile
+from test_operations import wait_until
 from test_processes import LIMIT, make, simulated
 
 M = 3
 RING = gs.Network.complete(M)
-
-
-def wait_until(done):
-    until = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def in_round(fleet, i, t):
@@ -222,9 +217,9 @@ def test_what_passes_by_itself_is_told_from_a_mistake():
     for number in (errno.EMFILE, errno.ENFILE, errno.EADDRINUSE, errno.EADDRNOTAVAIL):
         assert passing_state(made(OSError(number, ""))) == "starting again"
     for number in (errno.EACCES, errno.ENOENT, errno.EROFS):
-        assert exit_code(made(OSError(number, ""))) == 2
-    assert exit_code(TryLater("later.")) == 75
-    assert exit_code(gs.GossamerError("a mistake.")) == 2
+        assert passing_state(made(OSError(number, ""))) is None
+    assert passing_state(TryLater("later.")) == "starting again"
+    assert passing_state(gs.GossamerError("a mistake.")) is None
 
 
 def at(monkeypatch, when):
@@ -242,7 +237,7 @@ def test_a_clock_that_is_behind_is_named_and_passes(monkeypatch):
     at(monkeypatch, now + datetime.timedelta(days=31))
     with pytest.raises(gs.GossamerError, match=r"was valid until .* clock says .* have a new one") as late:
         check_pair(own)
-    assert exit_code(late.value) == 2
+    assert passing_state(late.value) is None
 
 
 def test_a_port_in_use_ends_with_a_code_of_its_own(tmp_path, fleet_of):
@@ -375,6 +370,28 @@ def test_the_outcome_is_there_at_the_last_round_and_delivery_goes_on_apart(tmp_p
     assert ended(fleet, 1) == [0]
     assert fleet.status(1)["state"] == "done"
     np.testing.assert_array_equal(collect_outcomes(tmp_path / "run").theta, record.theta)
+
+
+def test_a_learner_that_is_done_begins_with_the_outcome_that_it_has(tmp_path, fleet_of, monkeypatch):
+    """It may be ended before it has written another."""
+    from gossamer.peers import process
+
+    make(tmp_path / "run", 20, RING, m=M)
+    fleet = fleet_of(tmp_path / "run", m=M)
+    fleet.start()
+    fleet.finish()
+    seen, learner = [], process.LearnerProcess(read_config(fleet.place(1)))
+
+    def look(party):
+        seen.append((party.finished, outcome(fleet, 1).exists()))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(learner, "_leave_outcome", look)
+    try:
+        assert asyncio.run(learner.run()) == 0
+    finally:
+        learner.close()
+    assert seen[0] == (True, True)
 
 
 def test_an_outcome_that_cannot_be_written_ends_nobody_and_is_tried_again(tmp_path, monkeypatch):

@@ -23,7 +23,8 @@ from gossamer.peers.bundle import Bundle, read_bundle, write_bundle
 from gossamer.peers.certificates import Identities, Pair, certify, issue_certificate, make_authority, members_in
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
-from gossamer.peers.enrolment import read_authority, sign
+from gossamer.peers.enrolment import sign
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.own_folder import join, new_folder
 from gossamer.peers.request import check_request, make_request, read_request
 from gossamer.peers.signed import Signed
@@ -241,7 +242,7 @@ def test_what_comes_back_says_nothing_about_the_partys_own(enrolled, tmp_path):
     mean = bundle.files["party.toml"].replace(
         "[party]\n",
         '[party]\nmetrics = "0.0.0.0:9400"\nshow_errors = true\njournal = "/tmp/j.db"\nkey = "other.pem"\n'
-        'durability = "process"\n',
+        'durability = "process"\nauthority = "/dev/zero"\n',
     )
     plan = join(place, tampered(bundle, **{"party.toml": mean}))
     party = plan.config.party
@@ -257,6 +258,46 @@ def test_what_comes_back_says_nothing_about_the_partys_own(enrolled, tmp_path):
         file.write_text(text)
         with pytest.raises(gs.GossamerError, match=r"no file of 'gossamer peers sign'"):
             read_bundle(file)
+
+
+def test_a_bundle_with_text_that_has_no_bytes_or_a_graph_elsewhere_is_refused(enrolled, tmp_path):
+    study, mine, _ = enrolled()
+    place, bundle, file = mine / "learner-1", read_bundle(study / "learner-1.json"), tmp_path / "mean.json"
+    write_bundle(file, tampered(bundle, **{"graph.json": "\ud800"}))
+    with pytest.raises(gs.GossamerError, match=r"no file of 'gossamer peers sign'"):
+        read_bundle(file)
+    for graph, said in (
+        ("/dev/zero", "/dev/zero is no file"),
+        (str(study / "learner-0/graph.json"), "has its graph in"),
+    ):
+        mean = bundle.files["party.toml"].replace("[run]\n", f'[run]\ngraph = "{graph}"\n')
+        with pytest.raises(gs.GossamerError, match=said):
+            join(place, tampered(bundle, **{"party.toml": mean}))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["münchen.example", "*", "*.example.org", "a..b", "a" * 64, "a" * 300, "-a", "a b", "٣", "a\u202eb", "learner 1"],
+)
+def test_a_host_that_no_certificate_should_have_is_refused(tmp_path, host, gossamer):
+    """A name with * in it would be good for others, too; one that is not ASCII made a traceback of it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    with pytest.raises(gs.GossamerError, match="expected HOST:PORT"):
+        make_request(key, None, "north", f"{host}:7400")
+    asked = make_request(key, None, "north", "a.example.org:7400").signed.document | {"address": f"{host}:7400"}
+    with pytest.raises(gs.GossamerError, match="no request of a party"):
+        check_request(Signed(asked).signed_by(Pair(key_pem(key), b""), "party"), "it")
+    with pytest.raises(gs.GossamerError, match="expected an IP address or a name"):
+        issue_certificate(make_authority("run"), 1, [host])
+    code, _, err = gossamer("peers", "init", "study", "--learners", 2, "--hosts", f"{host},b", *DECLARED)
+    assert code == 2, err
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "٧٤٠٠", "9" * 5000, "", "http"])
+def test_a_port_that_there_is_not_is_refused(port):
+    with pytest.raises(gs.GossamerError, match="expected HOST:PORT"):
+        make_request(ec.generate_private_key(ec.SECP256R1()), None, "north", f"a.example.org:{port}")
 
 
 def test_who_exchanges_the_authority_changes_the_words(enrolled, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -13,17 +11,11 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import gossamer as gs
 from gossamer.peers.config import PrivacyPlan, read_config
 from gossamer.peers.outcome_file import read_outcome
-from test_processes import FEATURES, LIMIT, csv, free_ports, make, records
+from test_operations import wait_until
+from test_processes import FEATURES, csv, free_ports, make, records
 
 M, STEPS, JOINS = 5, 120, 5
 NAMES = [f"x{k:04}" for k in range(FEATURES)]
-
-
-def wait_until(done, about=lambda: ""):
-    until = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < until, about()
-        time.sleep(0.05)
 
 
 def test_leave_join_and_put_out(tmp_path, fleet_of, gossamer):

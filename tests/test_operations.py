@@ -47,10 +47,10 @@ def edit(place, old, new):
     path.write_text(text.replace(old, new))
 
 
-def wait_until(done):
+def wait_until(done, about=lambda: ""):
     until = time.monotonic() + LIMIT
     while not done():
-        assert time.monotonic() < until
+        assert time.monotonic() < until, about()
         time.sleep(0.01)
 
 

@@ -22,15 +22,16 @@ import gossamer as gs
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
+from gossamer.files import replace_file
 from gossamer.peers.agreement import tell_differences
-from gossamer.peers.certificates import Pair, issue_certificate, make_authority, shared_key_extension
+from gossamer.peers.certificates import Pair, issue_certificate, key_pem, make_authority, shared_key_extension
 from gossamer.peers.config import PrivacyPlan, SecretsPlan, graph_json, read_config
 from gossamer.peers.folders import make_folders
 from gossamer.peers.journal import Journal
 from gossamer.peers.metrics import write_metrics
 from gossamer.peers.outcome import collect_outcomes, write_outcome
 from gossamer.peers.outcome_file import read_outcome
-from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, fingerprint_of, shared_key, to_pem
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, fingerprint_of, shared_key
 from gossamer.peers.process import LearnerProcess, digest_of
 from gossamer.peers.uncancelled import Shares, tell_uncancelled
 from gossamer.privacy.pairs import OwnPairs
@@ -56,6 +57,11 @@ def run(tmp_path):
 
 def place(run, i):
     return run / f"learner-{i}"
+
+
+def put_secret(where, secret):
+    """Its owner's alone, as 'party new' writes it."""
+    replace_file(where / "secret.pem", key_pem(secret), private=True)
 
 
 def edit(where, old, new):
@@ -225,7 +231,7 @@ def test_a_certificate_that_a_partner_brought_counts_by_its_bytes(run):
     own = brought(secret.public_key())
     for i in range(M):
         edit(place(run, i), r'"2" = "\w+"', f'"2" = "{fingerprint_of(secret.public_key())}"')
-    (place(run, 2) / "secret.pem").write_bytes(to_pem(secret))
+    put_secret(place(run, 2), secret)
     (place(run, 2) / "key.pem").write_bytes(own.key)
     (place(run, 2) / "certificate.pem").write_bytes(own.certificate)
     (place(run, 0) / "own-2.pem").write_bytes(own.certificate)
@@ -248,7 +254,7 @@ def test_the_secret_lives_in_the_journal_and_goes_with_it(run):
         file.unlink()
     with pytest.raises(gs.GossamerError, match=r"learner 1 has no secret: .* join a new run"):
         started(where)
-    (where / "secret.pem").write_bytes(to_pem(X25519PrivateKey.from_private_bytes(raw)))  # a backup: as at first
+    put_secret(where, X25519PrivateKey.from_private_bytes(raw))  # a backup: as at first
     started(where)
 
 
@@ -293,7 +299,7 @@ def test_a_journal_takes_another_secret_only_while_nothing_was_sent(run):
     own = issue_certificate(signer_of(run), 1, shared=other.public_key())
     (where / "certificate.pem").write_bytes(own.certificate)
     (where / "key.pem").write_bytes(own.key)
-    (where / "secret.pem").write_bytes(to_pem(other))
+    put_secret(where, other)
     learner = started(where)  # nothing was sent: it may still be corrected
     assert not (where / "secret.pem").exists()
     assert learner.journal.unused
@@ -302,7 +308,7 @@ def test_a_journal_takes_another_secret_only_while_nothing_was_sent(run):
     learner.journal.mark_used()
     learner.journal.close()
     again = X25519PrivateKey.generate()
-    (where / "secret.pem").write_bytes(to_pem(again))
+    put_secret(where, again)
     with pytest.raises(gs.GossamerError, match="does not belong to learner 1's key"):
         started(where)
     edit(where, r'"1" = "\w+"', f'"1" = "{fingerprint_of(again.public_key())}"')

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from gossamer.errors import BadValue, near
+from gossamer.errors import BadValue, GossamerError, near
 
 
 class Named(Protocol):
@@ -31,7 +31,13 @@ Said = ParamSpec("Said")
 def digest_source(function: Callable[..., Any]) -> str:
     """Of the module that a function is in: another source may give other numbers."""
     module = inspect.getmodule(function)
-    return "" if module is None else hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
+    try:
+        return "" if module is None else hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
+    except (TypeError, OSError):  # it is built in, or its file is away
+        name = getattr(function, "__qualname__", repr(function))
+        raise GossamerError(
+            f"the source of {name} cannot be read, and it decides the numbers: give a function of a module in Python."
+        ) from None
 
 
 class Registry(Generic[Entry]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gossamer.cli.enrolment import say
+from gossamer.cli.bullets import say
 from gossamer.cli.membership import accept_change
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file

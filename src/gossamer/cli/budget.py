@@ -14,6 +14,7 @@ from rich.table import Table
 
 from gossamer.algorithms import find_method, ldp_gradient_tracking
 from gossamer.algorithms.base import AUTO
+from gossamer.cli.bullets import say
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import CSV, LINEAR, RELEASES, takes
 from gossamer.cli.output import check_apart, check_picture, command_for
@@ -115,7 +116,7 @@ def budget(
         *_worth(ledgers),
         *_advice(learners, mechanism, given, steps),
     ]:
-        console.print(f"[yellow]•[/] {escape(sentence.said(in_command))}", highlight=False, soft_wrap=True)
+        say(console, sentence.said(in_command))
     if plot is not None:
         from gossamer.report import draw_budget, save_picture
 

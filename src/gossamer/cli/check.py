@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.bullets import say
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.words import in_command
@@ -135,7 +136,7 @@ def show(console: Console, report: Report) -> None:
     for change, where in _changes(report).items():
         name = "Assumption" if len(where) == 1 else "Assumptions"
         said = f"{name} {', '.join(where)}: {change}"
-        console.print(f"[yellow]•[/] {escape(said)}", highlight=False, soft_wrap=True)
+        say(console, said)
 
 
 def _changes(report: Report) -> dict[str, list[str]]:

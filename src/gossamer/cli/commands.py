@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from gossamer.cli import interrupt
-from gossamer.cli.words import as_typed, in_command, in_option, near_option, with_place
+from gossamer.cli.words import as_typed, in_command, in_option, near_option, printable, with_place
 from gossamer.errors import GossamerError, near
 from gossamer.version import __version__
 
@@ -89,6 +89,9 @@ def _options(
     pass
 
 
+SPACES = "\n\t\u00a0"  # of what a user has typed, a sentence may quote these
+
+
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -109,7 +112,7 @@ def main() -> None:
         sentence = sentence_of(error)
         if sentence is None:
             raise
-        typer.echo(f"gossamer: {sentence}", err=True)
+        typer.echo(f"gossamer: {printable(sentence, beside=SPACES)}", err=True)
         sys.exit(2)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.bullets import say as bullet
 from gossamer.cli.words import in_command
 from gossamer.errors import GossamerError, Sentence
 from gossamer.privacy.releases import first_round
@@ -105,7 +106,7 @@ def claim_of(record: Record) -> str:
 def say(console: Console, sentences: Iterable[str]) -> None:
     for sentence in sentences:
         shown = sentence.said(in_command) if isinstance(sentence, Sentence) else sentence
-        console.print(f"[yellow]•[/] {escape(shown)}", highlight=False, soft_wrap=True)  # options can be copied whole
+        bullet(console, shown)
 
 
 def say_verdict(console: Console, found: Verdict | None) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
+from gossamer.cli.bullets import say
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
-from gossamer.peers.certificates import fingerprint_of_certificate, fingerprints_in, learner_of, name_of
+from gossamer.peers.certificates import certificate_fingerprint, key_fingerprints_in, learner_of, name_of
 from gossamer.peers.config import read_config
-from gossamer.peers.enrolment import Enrolled, read_authority
+from gossamer.peers.enrolment import Enrolled
 from gossamer.peers.folders import learners_in
+from gossamer.peers.key_files import CERTIFICATE, read_authority
 from gossamer.peers.revocation import revoke
 
 BY_TELEPHONE = "Compare these words with every other party by telephone. Others mean another run, or somebody between:"
@@ -23,10 +24,6 @@ def in_fours(words: str) -> list[str]:
     """Four words a line, as one reads them out."""
     each = words.split()
     return [" ".join(each[k : k + 4]) for k in range(0, len(each), 4)]
-
-
-def say(console: Console, sentence: str) -> None:
-    console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
 def say_words(console: Console, words: str) -> None:
@@ -75,9 +72,9 @@ def show_revoked(
         except ValueError:
             raise GossamerError(f"--serial {serial}: expected a number in hexadecimal.") from None
     elif certificate is not None:
-        what = [{"certificate": fingerprint_of_certificate(_read(certificate))}]
+        what = [{"certificate": certificate_fingerprint(_read(certificate))}]
     else:
-        what = [{"key": one} for one in fingerprints_in(_read(place / "certificate.pem"))]
+        what = [{"key": one} for one in key_fingerprints_in(_read(place / CERTIFICATE))]
     signer = None if authority is None else read_authority(authority)
     path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)

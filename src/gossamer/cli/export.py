@@ -8,6 +8,7 @@ import typer
 
 from gossamer.cli.models import model_at
 from gossamer.cli.predict import check_out
+from gossamer.cli.words import printable
 
 
 def export(
@@ -26,5 +27,5 @@ def export(
     found = model_at(run, learner)
     check_out(out, found, {run, run.with_suffix(".json")})
     for sentence in found.notes:
-        typer.echo(f"gossamer: {sentence}", err=True)
+        typer.echo(f"gossamer: {printable(str(sentence))}", err=True)
     typer.echo(f"Model of {found.model.whose}: {found.model.save(out)}")

@@ -7,16 +7,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer.cli.words import printable
 from gossamer.errors import GossamerError
 from gossamer.peers.bundle import bundle_of, write_bundle
 from gossamer.peers.certificates import Pair
-from gossamer.peers.changes import check_signed
+from gossamer.peers.changes import check_signed, documents_in
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import read_identities
-from gossamer.peers.enrolment import read_authority
+from gossamer.peers.key_files import read_authority
 from gossamer.peers.membership import FOLDER, Change, read_change
 from gossamer.peers.proposing import Wanted, make_place, propose, save
-from gossamer.peers.signed import Signed
+from gossamer.peers.signed import Signed, read_signed
 from gossamer.peers.status import read_statuses
 
 
@@ -25,6 +26,8 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     signer: Pair | None = None if authority is None else read_authority(authority)
     if signer is None and wanted.joins:
         signer = read_authority(folder / "authority")  # their certificates are its word in any case
+    if wanted.again:
+        _refuse_accepted(folder)
     signed, plan, _ = propose(folder, wanted)
     if authority is not None and signer is not None:
         signed = signed.signed_by(signer)
@@ -49,6 +52,20 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     if rounds:
         _line(console, f"As far as is known here, parties are in rounds {min(rounds)} to {max(rounds)}.")
     _line(console, f"Give it to one party: gossamer peer accept PARTY-FOLDER {path}")
+
+
+def _refuse_accepted(folder: Path) -> None:
+    """Two documents of one version stop the run where they meet: no party may have taken the first."""
+    newest = max((read_change(read_signed(path)).version for path in documents_in(folder)), default=0)
+    if not newest:
+        raise GossamerError(f"{folder} has no change to make again: leave out --again.")
+    for status in read_statuses(folder):
+        known = status.get("membership") or {}
+        if known.get("version", 0) >= newest or any(one["change"] == newest for one in known.get("coming") or []):
+            raise GossamerError(
+                f"{status['folder']} has accepted change {newest}: it is part of the run; make the next one without "
+                "--again."
+            )
 
 
 def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
@@ -80,4 +97,4 @@ def _say(console: Console, change: Change) -> None:
 
 
 def _line(console: Console, text: str) -> None:
-    console.print(escape(text), highlight=False, soft_wrap=True)
+    console.print(escape(printable(text)), highlight=False, soft_wrap=True)

@@ -27,7 +27,7 @@ def new(
     needs_extra()
     from rich.console import Console
 
-    from gossamer.cli.enrolment import say
+    from gossamer.cli.bullets import say
     from gossamer.peers.own_folder import REQUEST, new_folder
 
     console, request = Console(), new_folder(folder, name or folder.resolve().name, address)
@@ -48,7 +48,8 @@ def join(
     needs_extra()
     from rich.console import Console
 
-    from gossamer.cli.enrolment import say, say_words
+    from gossamer.cli.bullets import say
+    from gossamer.cli.enrolment import say_words
     from gossamer.peers.bundle import read_bundle
     from gossamer.peers.compared import words_of
     from gossamer.peers.own_folder import join as lay_out
@@ -76,7 +77,7 @@ def renew(
     needs_extra()
     from rich.console import Console
 
-    from gossamer.cli.enrolment import say
+    from gossamer.cli.bullets import say
     from gossamer.peers.own_folder import RENEWAL
     from gossamer.peers.own_folder import renew as ask_again
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
-from gossamer.cli.words import in_command
+from gossamer.cli.words import in_command, printable
 from gossamer.errors import GossamerError
 
 peer = typer.Typer(help="One party's learner.")
@@ -68,7 +68,7 @@ def _code_of_what_passes() -> Iterator[None]:
             raise
         said = error.said(in_command) if isinstance(error, GossamerError) else f"{error}: start again later."
         with suppress(OSError):
-            typer.echo(f"gossamer: {said}", err=True)
+            typer.echo(f"gossamer: {printable(said)}", err=True)
         raise typer.Exit(CODE) from None
 
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.bullets import say
 from gossamer.cli.enrolment import in_fours
+from gossamer.cli.words import printable
 from gossamer.peers.declaration import Declared
 
 AS = {
@@ -30,12 +32,12 @@ def show(console: Console, found: Declared) -> None:
     facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
     for name, value in facts.items():
         for k, line in enumerate(in_fours(value) if name == "fingerprint" else _lines(value)):
-            table.add_row("" if k else AS[name], escape(line))
+            table.add_row("" if k else AS[name], escape(printable(line)))
     console.print(table, soft_wrap=False)
     for sentence in found.warnings:
-        console.print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        say(console, sentence)
     for sentence in found.mend:
-        console.print(f"[red]• must be mended:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        say(console, sentence, "[red]• must be mended:[/]")
     if not found.mend:
         console.print("Nothing must be mended before a start.")
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli import live
+from gossamer.cli.bullets import say
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
 from gossamer.cli.options import takes
 from gossamer.cli.peer import NOT_PRIVATE, needs_extra
@@ -24,14 +25,13 @@ from gossamer.cli.peers_lines import (
     differences_in,
     failures_in,
     held_in,
-    printable,
     releases_in,
     spent_of,
     uncancelled_in,
     whom_epsilon_is_against,
     words_in,
 )
-from gossamer.cli.words import lasting
+from gossamer.cli.words import lasting, printable
 from gossamer.errors import BadValue, GossamerError
 from gossamer.spec import Spec
 
@@ -249,7 +249,7 @@ def status(
     console.print(table_of(statuses))
     for sentence in whom_epsilon_is_against(statuses):
         console.print(escape(printable(sentence)), highlight=False, soft_wrap=True)
-    _say(map(printable, [*notes_in(statuses), *words_in(statuses)]), console)
+    _say([*notes_in(statuses), *words_in(statuses)], console)
     if all(one["state"] == "not started" for one in statuses) and run_elsewhere(folder):
         _say(["Its parties have their own keys, and run in their own folders: ask there, or gossamer peers watch."])
     put_json(json, statuses)
@@ -315,7 +315,8 @@ def collect(
     if record.epsilon is not None:
         spent = spent_of([list(map(float, row)) for row in record.epsilon]).removeprefix(", ")
         whom = record.config.get("against")
-        console.print(f"{spent}, {whom}." if whom else f"{spent}.", highlight=False, soft_wrap=True)
+        said = printable(f"{spent}, {whom}." if whom else f"{spent}.")
+        console.print(escape(said), highlight=False, soft_wrap=True)
     console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
@@ -363,7 +364,7 @@ def addresses_in(option: str, given: list[str]) -> dict[int, str]:
 
 def _say(sentences: Iterable[str], console: Console | None = None) -> None:
     for sentence in sentences:
-        (console or Console()).print(f"[yellow]•[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        say(console or Console(), sentence)
 
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:

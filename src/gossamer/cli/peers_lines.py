@@ -10,20 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gossamer.cli.words import lasting
-from gossamer.peers.standing import AGAIN
+from gossamer.cli.words import lasting, printable
+from gossamer.peers.standing import AGAIN, OVER
 
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
 SOON = 30.0  # days that a certificate may have left
-OVER = ("done", "stopped", "failed")
 ENDED_BADLY = ("failed", *AGAIN)
 Status = dict[str, Any]
-
-
-def printable(text: str) -> str:
-    """Without what would move a cursor: some of it others have said."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def say(line: str) -> None:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.json_output import console_beside, put_json
-from gossamer.cli.peers_lines import TENTHS, printable, say
+from gossamer.cli.peers_lines import TENTHS, say
 from gossamer.cli.peers_troubles import Trouble, called, troubles_in
-from gossamer.cli.words import lasting
+from gossamer.cli.words import lasting, printable
 from gossamer.errors import GossamerError
 from gossamer.peers.scraping import TARGETS, Target, parse_target
 from gossamer.peers.watching import Answer, Seen, Watch

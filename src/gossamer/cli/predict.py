@@ -12,6 +12,7 @@ import typer
 
 from gossamer.cli.models import Found, model_at
 from gossamer.cli.output import check_place
+from gossamer.cli.words import printable
 from gossamer.errors import BadValue, GossamerError, near
 from gossamer.files import replace_file
 from gossamer.predictions.fitted import Encoded, FittedModel
@@ -57,7 +58,7 @@ def predict(
     else:
         replace_file(out, table.encode())
     for sentence in (*found.notes, *taken.columns.notes, *clipped_notes(model.schema, taken.clipped)):
-        typer.echo(f"gossamer: {sentence}", err=True)
+        typer.echo(f"gossamer: {printable(str(sentence))}", err=True)
     for sentence in (*_said_score(model, taken), *([] if out is None else [f"{len(taken.X)} rows: {out}"])):
         typer.echo(sentence, err=out is None)
 

@@ -16,6 +16,11 @@ PYTHON_ONLY = frozenset(  # what the command has no option for
 )
 
 
+def printable(text: str, beside: str = "") -> str:
+    """Without what would move a cursor, or hide what stands there: some of it others have said."""
+    return "".join(letter if letter.isprintable() or letter in beside else "?" for letter in text)
+
+
 def in_command(argument: Argument) -> str:
     """`--steps 5`, or `--steps` where no value is said; "" for what the command has no option for."""
     name, value = argument.name, argument.value

@@ -126,10 +126,13 @@ def _read(path: Path) -> Network | EdgeList | list[tuple[Any, ...]]:
         return parse_edge_list(path, text)
     try:
         given = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, or numbers and nestings that no one writes
         raise GossamerError(f"{path} is not valid JSON ({error}): correct it.") from None
     if isinstance(given, dict) and "R" in given:
-        return Network(given["R"], given.get("C"))
+        try:
+            return Network(given["R"], given.get("C"))
+        except OverflowError:
+            raise GossamerError(f"{path} has a weight that no float is: expected less than 1.") from None
     if not isinstance(given, dict) or not isinstance(given.get("edges"), list):
         raise GossamerError(f'{path} holds neither "R" nor "edges": expected an object with one of them.')
     edges = [_edge(path, edge) for edge in given["edges"]]
@@ -149,7 +152,7 @@ def _edge(path: Path, words: Any) -> tuple[Any, ...]:
     try:
         sender, receiver, *weight = words
         return (index(sender), index(receiver), *(float(w) for w in weight))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GossamerError(
             f"{path}, edges: {words!r}, expected [sender, receiver] or [sender, receiver, weight]."
         ) from None

@@ -21,8 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
-from gossamer.files import replace_file
 from gossamer.peers.certificates import Identities, Pair, check_days, make_authority
+from gossamer.peers.key_files import CERTIFICATE, write_pair
 from gossamer.peers.signed import Signed, read_signed
 
 KIND = "authority"
@@ -97,14 +97,11 @@ def rotate(study: Path, run: str, m: int, first: bytes, signer: Pair | None, to:
     if signer is not None and signer.certificate != trusted[-1]:
         raise GossamerError("that authority was followed by another one: give the newest, --authority FOLDER.")
     number = 1 + sum(1 for _ in documents_in(study))
-    if not (to / "certificate.pem").exists():
-        fresh = make_authority(f"{run.partition(':')[0]}, authority {number + 1}", days)
-        to.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(to / "key.pem", fresh.key, private=True)
-        replace_file(to / "certificate.pem", fresh.certificate)
+    if not (to / CERTIFICATE).exists():
+        write_pair(to, make_authority(f"{run.partition(':')[0]}, authority {number + 1}", days))
     until = today + datetime.timedelta(days=overlap)
     path = path_of(study, number)
-    signed = step_document(run, number, (to / "certificate.pem").read_bytes(), until)
+    signed = step_document(run, number, (to / CERTIFICATE).read_bytes(), until)
     step = _step(signed, number, path)
     if _name(step.certificate) in map(_name, trusted):
         raise GossamerError(f"{to} is an authority of the same subject as one before: give a folder for a new one.")

@@ -63,6 +63,8 @@ def read_bundle(path: Path) -> Bundle:
         more = {one for one in files if one not in allowed and (kind == "renews" or not DOCUMENTS.fullmatch(one))}
         if missing or more:
             raise ValueError(f"it has {', '.join(sorted(missing or more))} {'not' if missing else 'too'}")
+        for text in files.values():
+            text.encode()  # half of a pair of surrogates has no bytes
         return Bundle(kind, learner, files)
     except OSError as error:
         raise GossamerError(f"{path} cannot be read ({error.strerror}): give the file that was sent.") from None

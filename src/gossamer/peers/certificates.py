@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import BadValue, GossamerError
@@ -28,6 +28,7 @@ from gossamer.peers.succession import Steps, key_fingerprint, keys_of, successio
 
 PREFIX = "learner-"
 MOST_DAYS = 36_500
+HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)  # a learner's, as text has it
 SHARED_KEY = x509.ObjectIdentifier("2.25.87731624159190608392457427042676902296")  # a UUID, as X.667 allows
 
@@ -92,7 +93,7 @@ class Identities:
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
         self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
         self._enrolled = dict(members or {})
-        self._members = {j: fingerprint_in(pem) for j, pem in self._enrolled.items()}
+        self._members = {j: key_fingerprint_in(pem) for j, pem in self._enrolled.items()}
         self._revoked = revoked or Revoked()
 
     @property
@@ -218,24 +219,20 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
-def fingerprint_in(certificate: bytes) -> str:
+def key_fingerprint_in(certificate: bytes) -> str:
     """SHA-256 of a certificate's public key."""
     return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
-def fingerprints_in(certificate: bytes) -> list[str]:
+def key_fingerprints_in(certificate: bytes) -> list[str]:
     """The same of its key and of all keys that have handed on to it: each may have a certificate that still counts."""
     return keys_of(_load(certificate, "a certificate"))
 
 
-def certificate_fingerprint(shown: x509.Certificate) -> str:
+def certificate_fingerprint(shown: x509.Certificate | bytes) -> str:
     """SHA-256 of a whole certificate, in DER."""
+    shown = _load(shown, "the certificate") if isinstance(shown, bytes) else shown
     return shown.fingerprint(hashes.SHA256()).hex()
-
-
-def fingerprint_of_certificate(certificate: bytes) -> str:
-    """The same, of PEM."""
-    return certificate_fingerprint(_load(certificate, "the certificate"))
 
 
 def members_in(given: bytes, authority: bytes) -> dict[int, bytes]:
@@ -332,14 +329,12 @@ def certify(
     before: Steps = (),
 ) -> bytes:
     """A certificate for learner i's own key; `before` are the words of the keys that it had before."""
-    signer = serialization.load_pem_private_key(signed_by.key, password=None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise GossamerError("the authority's key is of another kind: use one that gossamer made.")
+    signer = signing_key(signed_by.key, "the authority's key")
     parent = x509.load_pem_x509_certificate(signed_by.certificate)
     for host in hosts:
         if host.startswith(PREFIX):
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
-    names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(_host, hosts)]
+    names: list[x509.GeneralName] = [x509.DNSName(name_of(i)), *map(check_host, hosts)]
     made = _builder(name_of(i), parent.subject, key, days)
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -358,10 +353,32 @@ def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
     return x509.UnrecognizedExtension(SHARED_KEY, key.public_bytes(der, kind))
 
 
-def _host(host: str) -> x509.GeneralName:
+def signing_key(pem: bytes, what: str) -> ec.EllipticCurvePrivateKey:
+    """A private key that can sign, from PEM."""
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise GossamerError(f"{what} cannot be read ({error}): give it as PEM, without a password.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise GossamerError(f"{what} is no elliptic curve's: use one that gossamer has made.")
+    return key
+
+
+def certificate_hosts(host: str) -> list[str]:
+    """The hosts of a certificate for who is reached at one: that one, and the machine itself."""
+    return sorted({host, "localhost", "127.0.0.1"})
+
+
+def check_host(host: str) -> x509.GeneralName:
+    """An address or a plain name: one with a * in it would be good for others, too."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if len(host) > 253 or not HOST.fullmatch(host):
+            raise GossamerError(
+                f"host {host[:80]!r}: expected an IP address or a name of letters, digits, - and dots; one in another "
+                "script as DNS has it, xn--…."
+            ) from None
         return x509.DNSName(host)
 
 
@@ -392,7 +409,7 @@ def _signed(made: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -
     return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey | X25519PrivateKey) -> bytes:
     """A private key as it lies in a party's folder."""
     pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(pem, kind, serialization.NoEncryption())

@@ -22,28 +22,20 @@ mistake, and nobody who tries.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from functools import lru_cache
 
-from gossamer.peers.certificates import fingerprint_in, members_in
+from gossamer.peers.certificates import key_fingerprint_in, members_in
 from gossamer.peers.config import Plan
-from gossamer.peers.spoken import spoken
+from gossamer.peers.spoken import slow_digest, spoken
 
 BYTES = 12
 SALT = b"gossamer agreement in words 1"
 
 
-def slow(content: object, salt: bytes, size: int) -> bytes:
-    """A digest that costs some 40 ms and 16 MiB, so that few can be tried."""
-    return _cached(json.dumps(content, sort_keys=True), salt, size)
-
-
 def digest_of(agreement: str, authority: str, members: Mapping[int, str]) -> bytes:
     """Of an agreement's fingerprint, that of the authority's key, and those of the parties' own keys."""
     whole = {"agreement": agreement, "authority": authority, "members": {str(j): members[j] for j in sorted(members)}}
-    return slow(whole, SALT, BYTES)
+    return slow_digest(whole, SALT, BYTES)
 
 
 def compared(plan: Plan) -> bytes:
@@ -51,12 +43,9 @@ def compared(plan: Plan) -> bytes:
     party = plan.config.party
     authority = plan.read(party.authority)
     members = {} if party.members is None else members_in(plan.read(party.members), authority)
-    return digest_of(plan.agreement, fingerprint_in(authority), {j: fingerprint_in(one) for j, one in members.items()})
-
-
-@lru_cache(maxsize=16)  # it is slow on purpose, and asked for often
-def _cached(text: str, salt: bytes, size: int) -> bytes:
-    return hashlib.scrypt(text.encode(), salt=salt, dklen=size, n=1 << 14, r=8, p=1)
+    return digest_of(
+        plan.agreement, key_fingerprint_in(authority), {j: key_fingerprint_in(one) for j, one in members.items()}
+    )
 
 
 def words_of(plan: Plan) -> str:

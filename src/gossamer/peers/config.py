@@ -40,8 +40,10 @@ from gossamer.spec.languages import release_schedule
 from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import SCALED_TO, Schema, range_of
 
-Whole = Annotated[int, msgspec.Meta(ge=1)]
-Some = Annotated[int, msgspec.Meta(ge=0)]
+LARGEST = 1 << 26  # bytes of a key, or of certificates
+MOST = 1 << 53  # up to it whole numbers are floats, too
+Whole = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Some = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Finite = Annotated[float, msgspec.Meta(gt=0, lt=1e300)]
 
@@ -52,7 +54,7 @@ class Plain(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
 class Run(Plain, frozen=True):
     id: str
-    learners: Annotated[int, msgspec.Meta(ge=2)]
+    learners: Annotated[int, msgspec.Meta(ge=2, le=MOST)]
     steps: Whole
     graph: str = "graph.json"
     method: str = "ldp_gradient_tracking"
@@ -174,7 +176,7 @@ class Plan:
     ) -> None:
         self.config, self.folder, self.learner = config, folder, config.party.learner
         run = config.run
-        self.network: Network = network or read_network(str(folder / run.graph), run.learners)
+        self.network: Network = network or read_network(str(_regular(folder / run.graph)), run.learners)
         everybody = {*range(run.learners), *joiners_in(folder)}
         for j in config.neighbours:
             if not NUMBER.fullmatch(j) or int(j) not in everybody:
@@ -228,7 +230,8 @@ class Plan:
     def read(self, name: str) -> bytes:
         """One of the files that [party] or [neighbours] names."""
         try:
-            return (self.folder / name).read_bytes()
+            with _regular(self.folder / name).open("rb") as file:
+                return file.read(LARGEST)
         except OSError as error:
             raise GossamerError(f"{self.folder / name} cannot be read ({error.strerror}): put it there.") from None
 
@@ -339,6 +342,13 @@ class Plan:
             )
 
 
+def _regular(path: Path) -> Path:
+    """Refuse a device or a pipe, which may have no end; a file that is not there is said by whoever reads it."""
+    if path.exists() and not path.is_file():
+        raise GossamerError(f"{path} is no file: put one there.")
+    return path
+
+
 @contextmanager
 def _in_words_of(table: str) -> Iterator[None]:
     """A mistake in a table of the file is told by the file's own keys: [secrets] colluders = 9."""
@@ -376,6 +386,10 @@ def read_config(path: str | Path) -> Plan:
         config = msgspec.convert(given, type=Config)
     except msgspec.ValidationError as error:
         raise GossamerError(f"{path}: {_said(str(error))}.") from None
+    for table in (config.run, config.party, config.data, *config.neighbours.values()):  # those that name files
+        for name, value in msgspec.to_builtins(table).items():
+            if isinstance(value, str) and "\0" in value:
+                raise GossamerError(f"{path}: {name} = {toml_value(value)} has a zero in it, which no name has.")
     return Plan(config, path.parent)
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import days_left, fingerprint_in
+from gossamer.peers.certificates import days_left, key_fingerprint_in
 from gossamer.peers.changes import joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
@@ -172,7 +172,7 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
-    return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
+    return {"certificate": f"until {until}", "key": key_fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
 def _joining(plan: Plan) -> list[Change]:
@@ -231,6 +231,13 @@ def _warnings(plan: Plan) -> Iterator[str]:
             yield f"[party] {what} is {path.resolve()}, outside of this folder: whoever reads it there sees all."
     if plan.config.party.durability != "power" and privacy.epsilon is not None:
         yield '[party] durability = "process": after a power cut a round may be drawn twice, which releases it twice.'
+    for j in sorted(j for j, neighbour in plan.config.neighbours.items() if not neighbour.believe):
+        yield (
+            f"[neighbours.{j}] believe = false: its word that this journal is old would be passed over, and only this "
+            "party's owner can know that it is not."
+        )
+    if ":" in plan.config.run.method:
+        yield f"[run] method = {plan.config.run.method!r} runs a module of that name on this machine: read it first."
     data = plan.config.data
     private = {"the folder": plan.folder, "the journal": plan.folder / party.journal}
     private |= {"the file of records": plan.folder / data.path} if data.path != "-" else {}

@@ -31,10 +31,10 @@ from gossamer.peers.bundle import Bundle, bundle_of, write_bundle
 from gossamer.peers.certificates import (
     Identities,
     Pair,
+    certificate_hosts,
     certify,
-    check_pair,
     days_left,
-    fingerprint_in,
+    key_fingerprint_in,
     learner_of,
     name_of,
     shared_key_in,
@@ -43,7 +43,8 @@ from gossamer.peers.certificates import (
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, Plan, read_config, to_toml
 from gossamer.peers.folders import learners_in
-from gossamer.peers.own_folder import AUTHORITY, CERTIFICATE, MEMBERS, REQUEST
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, MEMBERS, read_authority
+from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
 from gossamer.peers.request import Request, host_of, listen_at, read_request
 
@@ -59,18 +60,6 @@ class Enrolled(NamedTuple):
     words: str
     until: datetime.datetime | None = None  # when the first of the certificates ends
     cut: bool = False  # because the authority's own ends then
-
-
-def read_authority(folder: Path) -> Pair:
-    """The authority's key and certificate, wherever it is kept."""
-    try:
-        found = Pair((folder / "key.pem").read_bytes(), (folder / CERTIFICATE).read_bytes())
-        check_pair(found)
-        return found
-    except OSError as error:
-        raise GossamerError(
-            f"{error.filename} cannot be read ({error.strerror}): say where the authority is, --authority FOLDER."
-        ) from None
 
 
 def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Path, days: int | None) -> Enrolled:
@@ -172,7 +161,7 @@ def _listen(config: Config, address: str | None) -> str | None:
 
 
 def _hosts(address: str) -> list[str]:
-    return sorted({host_of(address), "localhost", "127.0.0.1"})
+    return certificate_hosts(host_of(address))
 
 
 def _bundle(study: Path, place: Path, i: int) -> Path:
@@ -187,7 +176,7 @@ def _renewed(
     """New certificates for parties of the run, each for its own key or one that this has handed on to."""
     signer, study = read_authority(authority), places[0].parent
     _refuse_old_authority(read_config(places[0]), study, signer, authority)
-    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
+    known = {key_fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
     lasts = _lasts(signer, days)
     here, bundles = dict[int, Request](), dict[int, Path]()
     for request in requests:
@@ -198,11 +187,11 @@ def _renewed(
                 f"the request of {request.name!r} is for a key that no learner of {study} has: make it with 'gossamer "
                 "party renew', where the party's key is."
             )
-        hosts = _hosts(request.address or _address([read_config(one).config for one in places], found))
+        address = request.address or _address([read_config(one).config for one in places], found)
         shared = None
         if read_config(place).secrets is not None:
             shared = shared_key_in((place / CERTIFICATE).read_bytes(), name_of(found))
-        certificate = certify(signer, found, request.key, hosts, lasts, shared, request.before)
+        certificate = certify(signer, found, request.key, _hosts(address), lasts, shared, request.before)
         replace_file(place / CERTIFICATE, certificate)
         bundles[found], here[found] = study / f"{name_of(found)}.json", request
         write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))

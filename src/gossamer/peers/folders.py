@@ -8,7 +8,6 @@ FOLDER/learner-3/party.toml  all that learner 3 needs: move this folder to its o
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,9 +17,20 @@ from msgspec.structs import replace
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
-from gossamer.peers.certificates import MOST_DAYS, check_days, issue_certificate, learner_of, make_authority, name_of
+from gossamer.peers.certificates import (
+    MOST_DAYS,
+    certificate_hosts,
+    check_days,
+    check_host,
+    issue_certificate,
+    key_pem,
+    learner_of,
+    make_authority,
+    name_of,
+)
 from gossamer.peers.config import Config, Run, graph_json, to_toml
-from gossamer.peers.pair_keys import fingerprint_of, to_pem
+from gossamer.peers.key_files import AUTHORITY, write_pair
+from gossamer.peers.pair_keys import fingerprint_of
 
 LASTS = 10  # how many of the parties' certificates, one after another, the authority's outlasts
 
@@ -44,34 +54,29 @@ def make_folders(
         raise GossamerError(f"{folder} exists already: give a new folder.")
     for config in configs:
         to_toml(config)  # refuses what no file can have before anything is there
+    for host in hosts:
+        check_host(host)  # and what no certificate can
     run = configs[0].run
     check_days("days", days)
     signer = make_authority(run.id, min(LASTS * days, MOST_DAYS))
-    _write(folder / "authority" / "certificate.pem", signer.certificate)
-    os.chmod(folder / "authority", 0o700)  # before there is a key in it
-    _write(folder / "authority" / "key.pem", signer.key, private=True)
+    write_pair(folder / "authority", signer)
     if own_keys:
         for i, config in enumerate(configs):
             _write_public(folder / name_of(i), config, network, pairs)
         return _write_about(folder, run)
     secrets = [None if config.secrets is None else X25519PrivateKey.generate() for config in configs]
     shared = [None if secret is None else secret.public_key() for secret in secrets]
-    owns = [
-        issue_certificate(signer, i, sorted({hosts[i], "localhost", "127.0.0.1"}), days, shared[i])
-        for i in range(len(configs))
-    ]
+    owns = [issue_certificate(signer, i, certificate_hosts(hosts[i]), days, shared[i]) for i in range(len(configs))]
     keys = {str(i): fingerprint_of(key) for i, key in enumerate(shared) if key is not None}
     for i, (config, own, secret) in enumerate(zip(configs, owns, secrets, strict=True)):
         place = folder / name_of(i)
-        _write(place / "certificate.pem", own.certificate)
-        os.chmod(place, 0o700)
-        _write(place / "key.pem", own.key, private=True)
-        _write(place / "authority.pem", signer.certificate)
+        write_pair(place, own)
+        replace_file(place / AUTHORITY, signer.certificate)
         if i in records:
-            _write(place / config.data.path, records[i].encode(), private=True)
+            replace_file(place / config.data.path, records[i].encode(), private=True)
         if config.secrets is not None and secret is not None:
-            _write(place / config.party.secret, to_pem(secret), private=True)
-            _write(place / config.party.partners, b"".join(own.certificate for own in owns))
+            replace_file(place / config.party.secret, key_pem(secret), private=True)
+            replace_file(place / config.party.partners, b"".join(own.certificate for own in owns))
             config = replace(config, secrets=replace(config.secrets, keys=keys))
         _write_public(place, config, network, pairs)
     _write_about(folder, run)
@@ -79,15 +84,15 @@ def make_folders(
 
 def _write_about(folder: Path, run: Run) -> None:
     about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
-    _write(folder / "run.json", (json.dumps(about) + "\n").encode())
+    replace_file(folder / "run.json", (json.dumps(about) + "\n").encode())
 
 
 def _write_public(place: Path, config: Config, network: Network, pairs: Network | None) -> None:
     """What has no key in it."""
-    _write(place / config.run.graph, graph_json(network).encode())
+    replace_file(place / config.run.graph, graph_json(network).encode())
     if config.secrets is not None and pairs is not None:
-        _write(place / config.secrets.graph, graph_json(pairs).encode())
-    _write(place / "party.toml", to_toml(config).encode())
+        replace_file(place / config.secrets.graph, graph_json(pairs).encode())
+    replace_file(place / "party.toml", to_toml(config).encode())
 
 
 def learners_in(folder: Path) -> list[Path]:
@@ -96,7 +101,3 @@ def learners_in(folder: Path) -> list[Path]:
     if not places:
         raise GossamerError(f"no learners in {folder}: give a folder that 'gossamer peers init' has made.")
     return sorted(places, key=lambda place: learner_of(place.name) or 0)
-
-
-def _write(path: Path, content: bytes, private: bool = False) -> None:
-    replace_file(path, content, private=private)

@@ -12,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,19 +55,97 @@ class Outcome(NamedTuple):
                 "run again with this one."
             )
         stream = {"schema": self.about["schema"], "names": [self.about["learner"]]}
-        return fitted_model(self.theta, {"model": self.about["model"], "stream": stream}, self.about["claim"])
+        try:
+            return fitted_model(self.theta, {"model": self.about["model"], "stream": stream}, self.about["claim"])
+        except DAMAGED as error:
+            raise GossamerError(
+                f"the outcome of learner {self.about['learner']} has a schema that cannot be read ({error}): ask its "
+                "party for it again."
+            ) from None
 
 
 def read_outcome(place: Path) -> Outcome | None:
-    """The outcome in a party's folder; None where its learner has not ended."""
+    """The outcome in a party's folder, which somebody else may have sent; None where its learner has not ended."""
+    path = place / OUTCOME
     try:
-        with zipfile.ZipFile(place / OUTCOME) as stored:
-            theta, about = (_array(stored.read(f"{name}.npy")) for name in ("theta", "about"))
-        return Outcome(theta, json.loads(about.tobytes()))
+        with zipfile.ZipFile(path) as stored:
+            if sum(part.file_size for part in stored.infolist()) > path.stat().st_size:
+                raise ValueError("it would unpack to more than it is")  # what a learner writes is not compressed
+            theta, said = (_array(stored.read(f"{name}.npy")) for name in ("theta", "about"))
+        about = json.loads(said.tobytes())
+        _check(theta, about)
+        return Outcome(theta, about)
     except FileNotFoundError:
         return None
-    except DAMAGED as error:
-        raise _unreadable(place / OUTCOME, error) from None
+    except (*DAMAGED, RecursionError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _check(theta: Any, about: Any) -> None:
+    """Refuse with a ValueError what no learner writes; fields that earlier releases did not have may be missing."""
+    if theta.ndim != 2 or len(theta) != 1 or theta.dtype.kind != "f":
+        raise ValueError(f"its model is {theta.dtype} of shape {theta.shape}")
+    if not isinstance(about, dict):
+        raise ValueError("it does not say whose it is")
+    wrong = [name for name, is_right in NEEDED.items() if name not in about or not is_right(about[name])]
+    wrong += [name for name, is_right in MORE.items() if about.get(name) is not None and not is_right(about[name])]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)} in it: that is not what a learner writes")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and (0 <= value <= 1e300 or value == math.inf)
+
+
+def _is_list(value: Any, of: Callable[[Any], bool], lengths: Collection[int] = ()) -> bool:
+    return isinstance(value, list) and all(map(of, value)) and (not lengths or len(value) in lengths)
+
+
+def _is_course(value: Any) -> bool:
+    """Of one learner: the rounds, ε in each, and the budget."""
+    if not isinstance(value, dict) or not {"t", "epsilon", "budget", "delta"} <= value.keys():
+        return False
+    t, spent = value["t"], value["epsilon"]
+    one = _is_list(spent, lambda row: _is_list(row, _is_number), [1]) and _is_list(t, _is_count, [len(spent[0])])
+    return one and len(t) > 0 and _is_list(value["budget"], _is_number, [1]) and _is_number(value["delta"])
+
+
+NEEDED: Mapping[str, Callable[[Any], bool]] = {
+    "learner": _is_count,
+    "round": _is_count,
+    "run": _is_text,
+    "theta": lambda value: value in (OWN, SENT),
+    "claim": _is_words,
+    "epsilon": lambda value: value is None or _is_list(value, _is_number, [2, 3]),
+    "late": lambda value: _is_list(value, lambda one: _is_list(one, _is_count, [2])),
+    "model": _is_words,
+}
+MORE: Mapping[str, Callable[[Any], bool]] = {
+    "against": _is_words,
+    "course": _is_course,
+    "columns": lambda value: _is_list(value, _is_text),
+    "joined": _is_count,
+    "left": _is_count,
+    "put out": _is_count,
+    "shares": lambda value: (
+        isinstance(value, list)
+        and len(value) == 4
+        and all(map(_is_count, value[:3]))
+        and _is_list(value[3], lambda one: _is_list(one, _is_count, [2]))
+    ),
+}
 
 
 def read_own_model(place: Path) -> Outcome | None:

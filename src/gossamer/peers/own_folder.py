@@ -25,15 +25,25 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
-from gossamer.peers.certificates import Pair, check_pair, fingerprint_in, key_pem, members_in, name_of, shared_key_in
+from gossamer.peers.certificates import (
+    Pair,
+    check_pair,
+    key_fingerprint_in,
+    key_pem,
+    members_in,
+    name_of,
+    shared_key_in,
+    signing_key,
+)
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
-from gossamer.peers.pair_keys import check_own_secret, to_pem
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, MEMBERS, SECRET
+from gossamer.peers.pair_keys import check_own_secret
 from gossamer.peers.request import Request, listen_at, make_request, read_request
 from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
-KEY, SECRET, REQUEST, RENEWAL = "key.pem", "secret.pem", "request.json", "renewal.json"
-CERTIFICATE, AUTHORITY, MEMBERS = "certificate.pem", "authority.pem", "members.pem"
+REQUEST, RENEWAL = "request.json", "renewal.json"
+GRAPH = "graph.json"
 NEW_KEY = "key-new.pem"  # until its certificate is there
 
 
@@ -49,7 +59,7 @@ def new_folder(folder: Path, name: str, address: str | None) -> Request:
     key, secret = ec.generate_private_key(ec.SECP256R1()), X25519PrivateKey.generate()
     request = make_request(key, secret.public_key(), name, address)
     replace_file(folder / KEY, key_pem(key), private=True)
-    replace_file(folder / SECRET, to_pem(secret), private=True)
+    replace_file(folder / SECRET, key_pem(secret), private=True)
     request.signed.save(folder / REQUEST)
     return request
 
@@ -78,12 +88,9 @@ def _steps(path: Path) -> Steps:
 
 def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError) as error:
-        raise GossamerError(f"{path} cannot be read ({error}): make it with 'gossamer party new'.") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise GossamerError(f"{path} is no elliptic curve's key: make one with 'gossamer party new'.")
-    return key
+        return signing_key(path.read_bytes(), str(path))
+    except OSError as error:
+        raise GossamerError(f"{path} cannot be read ({error.strerror}): make it with 'gossamer party new'.") from None
 
 
 def join(folder: Path, bundle: Bundle) -> Plan:
@@ -102,8 +109,12 @@ def join(folder: Path, bundle: Bundle) -> Plan:
         place = Path(there)
         for name, text in bundle.files.items():
             replace_file(place / name, text.encode())
-        plan = _checked(read_config(place), folder, bundle, request.secret)
+        plan = read_config(place)
+        if plan.config.run.graph != GRAPH:
+            raise GossamerError(f"the file has its graph in {plan.config.run.graph!r}, expected {GRAPH!r}: ask again.")
+        # before anything else is read: what the file says of [party] could name any file of this machine
         config = msgspec.structs.replace(plan.config, **_own_tables(plan, request, MEMBERS in bundle.files))
+        _check(Plan(config, place), folder, bundle, request.secret)
         for name in bundle.files:
             if name != "party.toml":
                 (folder / name).parent.mkdir(exist_ok=True)
@@ -112,7 +123,7 @@ def join(folder: Path, bundle: Bundle) -> Plan:
     return read_config(folder)
 
 
-def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> Plan:
+def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> None:
     """Refuse a bundle that is another's, or in which this party is not who it is."""
     certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
     _refuse_other_key(folder / KEY, bundle)
@@ -138,12 +149,11 @@ def _checked(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey |
         check_own_secret(plan, private, folder / SECRET)
         if secret is None or shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
             raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")
-    return plan
 
 
 def _refuse_other_key(path: Path, bundle: Bundle) -> None:
     """Several such files lie in one folder, and it is easily another party's."""
-    if fingerprint_in(bundle.files[CERTIFICATE].encode()) != key_fingerprint(_own_key(path).public_key()):
+    if key_fingerprint_in(bundle.files[CERTIFICATE].encode()) != key_fingerprint(_own_key(path).public_key()):
         raise GossamerError(
             f"the file is learner {bundle.learner}'s, and was made for another key than {path}: ask for the one that "
             "'peers sign' has made for this party's request."

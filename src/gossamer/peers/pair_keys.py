@@ -69,11 +69,6 @@ def fingerprint_of(key: X25519PublicKey) -> str:
     return digest.finalize().hex()[:DIGITS]
 
 
-def to_pem(secret: X25519PrivateKey) -> bytes:
-    pem, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return secret.private_bytes(pem, kind, serialization.NoEncryption())
-
-
 def partners_keys(plan: Plan, identities: Identities, certificates: bytes) -> dict[int, X25519PublicKey]:
     """Every partner's public key, from a certificate that is proved to be its; refuses one that was not agreed on."""
     found = {}

@@ -22,15 +22,15 @@ from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network, read_network
-from gossamer.peers.certificates import Pair, certify, issue_certificate, name_of
+from gossamer.peers.certificates import Pair, certificate_hosts, certify, issue_certificate, name_of
 from gossamer.peers.changes import documents_in
 from gossamer.peers.config import DataPlan, Neighbour, Plan, graph_json, read_config, to_toml
 from gossamer.peers.folders import learners_in
-from gossamer.peers.membership import FOLDER, Change, History, document_of, read_change
+from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, write_pair
+from gossamer.peers.membership import FOLDER, History, document_of, read_change
 from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.request import Request, host_of, listen_at
 from gossamer.peers.signed import Signed, read_signed
-from gossamer.peers.status import read_statuses
 from gossamer.types import Array, Matrix
 
 HEARS, WEIGHT = 3, 0.25  # of who joins: how many it hears, and the weight of a new link
@@ -57,7 +57,6 @@ def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
     documents = [read_signed(path) for path in documents_in(folder)]
     changes = sorted(map(read_change, documents))
     if wanted.again:
-        _refuse_accepted(folder, changes)
         changes = changes[:-1]
     history = History(plan.network, changes)
     _check_wanted(history, wanted)
@@ -77,20 +76,6 @@ def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
     )  # fmt: skip
     history.check(read_change(signed), algorithm, plan.config.run.steps)
     return signed, plan, history
-
-
-def _refuse_accepted(folder: Path, changes: Sequence[Change]) -> None:
-    """Two documents of one version stop the run where they meet: nobody may have taken the first."""
-    if not changes:
-        raise GossamerError(f"{folder} has no change to make again: leave out --again.")
-    newest = changes[-1].version
-    for status in read_statuses(folder):
-        known = status.get("membership") or {}
-        if known.get("version", 0) >= newest or any(one["change"] == newest for one in known.get("coming") or []):
-            raise GossamerError(
-                f"{status['folder']} has accepted change {newest}: it is part of the run; make the next one without "
-                "--again."
-            )
 
 
 def _check_wanted(history: History, wanted: Wanted) -> None:
@@ -195,16 +180,13 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
     place, party = folder / name_of(i), plan.config.party
     if not place.exists():
         place.mkdir(mode=0o700)
-        hosts = sorted({host_of(address), "localhost", "127.0.0.1"})
+        hosts = certificate_hosts(host_of(address))
         if request is None:
-            own = issue_certificate(authority, i, hosts, DAYS)
-            replace_file(place / "key.pem", own.key, private=True)
-            certificate = own.certificate
+            write_pair(place, issue_certificate(authority, i, hosts, DAYS))
         else:
-            certificate = certify(authority, i, request.key, hosts, DAYS)
+            replace_file(place / CERTIFICATE, certify(authority, i, request.key, hosts, DAYS))
             request.signed.save(place / REQUEST)
-        replace_file(place / "certificate.pem", certificate)
-        replace_file(place / "authority.pem", plan.read(party.authority))  # the first: others follow it by documents
+        replace_file(place / AUTHORITY, plan.read(party.authority))  # the first: others follow it by documents
         replace_file(place / plan.config.run.graph, graph_json(plan.network).encode())
         if party.members is not None:
             replace_file(place / party.members, plan.read(party.members))
@@ -219,8 +201,8 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
         replace_file(place / "party.toml", to_toml(config).encode())
     else:
         party = replace(
-            plan.config.party, learner=i, listen=listen_at(address), key="key.pem", certificate="certificate.pem",
-            authority="authority.pem", metrics=None,
+            plan.config.party, learner=i, listen=listen_at(address), metrics=None,
+            key=KEY, certificate=CERTIFICATE, authority=AUTHORITY,
         )  # fmt: skip
         own_data = DataPlan(path="records.csv", follow=True)
         config = replace(plan.config, party=party, data=own_data, neighbours=neighbours)

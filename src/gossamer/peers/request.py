@@ -16,6 +16,7 @@ what comes back is not for the party's key, and it says so; or all of it was exc
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,14 +27,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import BadValue, GossamerError
-from gossamer.peers.certificates import Pair, key_pem
-from gossamer.peers.compared import slow
+from gossamer.peers.certificates import Pair, check_host, key_pem
 from gossamer.peers.signed import Signed, read_signed
-from gossamer.peers.spoken import spoken
+from gossamer.peers.spoken import slow_digest, spoken
 from gossamer.peers.succession import Steps, check_succession, der_of, key_fingerprint, parsed_steps
 
 KIND, BY = "request", "party"
 SALT, BYTES = b"gossamer request in words 1", 8  # nobody finds another request of the same words: 2^64 slow tries
+PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 LONGEST = 64  # letters of a name
 
 
@@ -52,7 +53,7 @@ class Request(NamedTuple):
     @property
     def words(self) -> str:
         """To be compared by telephone, where somebody wants to know at once that nobody has exchanged it."""
-        return spoken(slow(dict(self.signed.document), SALT, BYTES))
+        return spoken(slow_digest(dict(self.signed.document), SALT, BYTES))
 
 
 def make_request(
@@ -114,10 +115,12 @@ def host_of(address: object) -> str:
     """The host of HOST:PORT; ValueError where it is something else."""
     host, _, port = str(address).rpartition(":")
     plain = host.strip("[]")
-    if not plain or not port.isdecimal() or not 0 < int(port) < 65536 or not plain.replace(":", "").isprintable():
+    if not plain or not PORT.fullmatch(port) or int(port) > 65535:
         raise ValueError(f"{str(address)!r:.80} is not HOST:PORT")
-    if any(letter.isspace() or letter in "/\\\"'" for letter in plain):
-        raise ValueError(f"{plain!r:.80} is no host")
+    try:
+        check_host(plain)
+    except GossamerError as error:
+        raise ValueError(str(error)) from None
     return plain
 
 

@@ -19,18 +19,17 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
-from gossamer.peers.certificates import Identities, Pair
+from gossamer.peers.certificates import Identities, Pair, signing_key
+from gossamer.peers.succession import ALGORITHM
 
 AUTHORITY = "authority"
 PREFIX = b"gossamer signed document 1\n"
 LIMIT = 1 << 20  # bytes of a file that is looked at
 Document = Mapping[str, Any]
-ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
 class Signed:
@@ -51,9 +50,7 @@ class Signed:
 
     def signed_by(self, own: Pair, by: str = AUTHORITY) -> Signed:
         """The same with one more signature; a party's says its number, and brings its certificate."""
-        key = serialization.load_pem_private_key(own.key, password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise GossamerError("a key that signs must be an elliptic curve's: use one that gossamer made.")
+        key = signing_key(own.key, "the key that signs")
         one = {"by": by, "value": key.sign(self.text, ALGORITHM).hex()}
         if by != AUTHORITY and own.certificate:
             one["certificate"] = own.certificate.decode()

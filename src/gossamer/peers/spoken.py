@@ -2,9 +2,16 @@
 
 The words are short and plain. No two begin with the same four letters, and to get from one to another takes three
 letters: what was misheard is another word, or none. Their order is fixed for good: it is what they mean.
+
+Few words are few bits, so that somebody could try until two things have the same ones: the digest that they tell is
+made slow.
 """
 
 from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
 
 WORDS = """
 acorn almond anchor ankle apron atlas attic avocado badger balcony bamboo banana banjo barley basket beacon beetle
@@ -29,3 +36,13 @@ vulture waffle wagon walnut wheat whisker window wizard wolf wrench yacht zebra 
 def spoken(digest: bytes) -> str:
     """One word a byte: `acorn bridge violet`."""
     return " ".join(WORDS[byte] for byte in digest)
+
+
+def slow_digest(content: object, salt: bytes, size: int) -> bytes:
+    """A digest that costs some 40 ms and 16 MiB, so that few can be tried."""
+    return _cached(json.dumps(content, sort_keys=True), salt, size)
+
+
+@lru_cache(maxsize=16)  # it is slow on purpose, and asked for often
+def _cached(text: str, salt: bytes, size: int) -> bytes:
+    return hashlib.scrypt(text.encode(), salt=salt, dklen=size, n=1 << 14, r=8, p=1)
