@@ -20,7 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import gossamer as gs
 from gossamer.peers.bundle import Bundle, read_bundle, write_bundle
-from gossamer.peers.certificates import Identities, Pair, certify, issue_certificate, make_authority, members_in
+from gossamer.peers.certificates import (
+    Identities,
+    Pair,
+    certify,
+    issue_certificate,
+    key_pem,
+    make_authority,
+    members_in,
+)
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import sign
