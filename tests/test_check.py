@@ -157,7 +157,17 @@ def test_a_certificate_near_its_end_is_a_warning(place, gossamer):
     changed_certificate(place, 5)
     code, about = found(gossamer, place)
     assert code == 0
-    assert any("in 5 days" in sentence for sentence in about["warnings"])
+    assert any("The certificate ends on" in sentence for sentence in about["warnings"])
+
+
+def test_records_that_are_too_few_for_the_first_round_are_named(place, gossamer):
+    """A learner listens from when it has them, and its neighbours wait until then."""
+    edit(place, "[data]", "[data]\nfollow = true")
+    lines = (place / "records.csv").read_text().splitlines(keepends=True)
+    for kept, said in ((1, True), (3, False)):
+        (place / "records.csv").write_text("".join(lines[:kept]))
+        warnings = found(gossamer, place)[1]["warnings"]
+        assert any("waits for records before it listens: 1 are needed, 0 are there" in one for one in warnings) == said
 
 
 def test_who_can_come_to_a_place():

@@ -12,6 +12,7 @@ import gossamer as gs
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.membership import read_change
+from gossamer.peers.wire import unpack
 from membership_runs import M, Members, by_hand, change_of, compare
 from peers_hub import Faults
 
@@ -54,6 +55,28 @@ def test_who_leaves_is_gone_from_the_agreed_round_on(team_of, kind, faults):
     assert team.parties[3].round == 17
     assert all(team.parties[i].round == STEPS for i in range(M) if i != 3)
     assert all(team.parties[i].history.version == 1 for i in range(M))
+
+
+def test_who_leaves_is_told_that_nobody_needs_it_any_more(team_of):
+    """Also by a neighbour that heard its last word before it got to that round itself: nothing is said twice."""
+    team, at = team_of(network=gs.Network.ring(4)), 17
+    team.reach(4)
+    team.accept(0, change_of(team, at, leaves=[3]))
+    team.until(lambda: team.parties[1].round == at - 2)
+    team.dead.add(1)  # learners 0 and 2 wait for it in the round before, and learner 3, which hears them, does not
+    team.until(lambda: team.parties[3].round == at)
+    for _ in range(3):
+        for i in (3, 0, 2):
+            team.boxes[i].turn(team.nodes[i].take)
+    assert [team.parties[i].round for i in (0, 2)] == [at - 1, at - 1]
+    team.dead.discard(1)
+    for _ in range(10):
+        for i in team.nodes:
+            team.boxes[i].turn(team.nodes[i].take)
+    assert team.nodes[3].over
+    _, refusal = map(unpack, team.nodes[0].answer_stranger(3))
+    assert "has left with change 1" in refusal.header.sentence
+    assert not team.nodes[0].differences
 
 
 def test_a_crash_at_any_moment_around_a_change_leads_to_the_same_bytes(team_of):

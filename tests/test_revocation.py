@@ -347,7 +347,12 @@ def test_a_document_is_checked_before_it_is_where_a_learner_looks(run, gossamer,
     code, _, err = gossamer("peer", "accept", place, document)
     assert code == 0, err
     assert len(read_credentials(read_config(place)).identities.authorities) == 2
-    code, _, err = gossamer("peer", "accept", place, document)
+    code, out, _ = gossamer("peer", "accept", place, document)
+    assert code == 0
+    assert "was accepted before" in out
+    later = read_signed(document).document | {"number": 7}
+    Signed(later).save(tmp_path / "later.json")
+    code, _, err = gossamer("peer", "accept", place, tmp_path / "later.json")
     assert code == 2
     assert "expected 2, the next" in err
     Signed({"kind": "request", "run": ""}).save(tmp_path / "other.json")

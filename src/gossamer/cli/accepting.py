@@ -48,7 +48,10 @@ def _accept_list(console: Console, plan: Plan, signed: Signed, document: Path) -
 
 
 def _accept_authority(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
-    number = 1 + sum(1 for _ in authorities.documents_in(plan.folder))
+    known = [path for path, _ in authorities.documents_in(plan.folder)]
+    if any(path.read_bytes() == document.read_bytes() for path in known):
+        return say(console, f"{document} was accepted before.")
+    number = 1 + len(known)
     path = authorities.path_of(plan.folder, number)
     if signed.document.get("number") != number:
         found = str(signed.document.get("number"))[:20]

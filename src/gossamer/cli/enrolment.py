@@ -47,7 +47,14 @@ def _next(done: Enrolled) -> Iterator[str]:
         listed = ", ".join(map(str, done.missing))
         yield f"Waiting for the requests of learners {listed}; nothing goes back before all are in."
     for i, path in sorted(done.bundles.items()):
-        yield f"Send {path} to learner {i}, which takes it with: gossamer party join FOLDER {path.name}"
+        yield f"Send {path} to {done.here[i].name}, which takes it with: gossamer party join FOLDER {path.name}"
+    if done.until is not None:
+        until = f"The certificate{'s end' if len(done.bundles) > 1 else ' ends'} on {done.until:%Y-%m-%d}"
+        yield (
+            f"{until}, with the authority's own: let another follow, gossamer peers rotate."
+            if done.cut
+            else f"{until}."
+        )
 
 
 def show_revoked(

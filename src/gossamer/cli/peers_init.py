@@ -48,6 +48,7 @@ from gossamer.spec.rules import Learnt, check_secrets, clip_of, read_within, rid
 from gossamer.streams.files import Reading, read_file
 
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
+EPSILON = "8"  # of each party, where nothing is said
 OWN_PAIRS = "secrets.json"  # the file that says who shares noise, where that has no name
 MANY = 10_000  # records that parties are taken to have in all, where nobody knows how many they will bring
 
@@ -80,6 +81,7 @@ class Pace(NamedTuple):
 
 def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) -> list[str]:
     """Write the folders; returns what to tell the user about them."""
+    spec = _with_budget(spec)
     learners = spec.network.learners or 10
     network, hosts = build_network(spec, learners), _hosts(places, learners)
     records, dealt = _records(spec, learners)
@@ -196,6 +198,17 @@ def given_step(spec: Spec) -> Decay:
     return languages.step_schedule(spec.algorithm.step or OWN_STEP)
 
 
+def _with_budget(spec: Spec) -> Spec:
+    """A budget where no noise is stated; refuses both, since one of them would be left out without a word."""
+    if spec.privacy.noise is None:
+        return spec if spec.privacy.epsilon is not None else spec.but(epsilon=EPSILON)
+    if spec.privacy.epsilon is not None:
+        raise GossamerError(
+            Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
+        )
+    return spec
+
+
 def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
     """The given l2, or the rule's of `gossamer run`; parties that bring their own are taken to have many records."""
     kind, records = MODELS.find("logistic"), sum(map(len, dealt.rows)) or MANY
@@ -205,7 +218,6 @@ def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
 def _clip(spec: Spec, records: RecordsPlan) -> float | None:
     """The given length, or the rule's; it is written into everybody's file."""
     outputs = len(records.classes)
-    spec = spec if spec.privacy.noise is None else spec.but(epsilon=None)  # noise that is stated keeps no budget
     kind = MODELS.find("ridge" if not outputs else "logistic" if outputs == 2 else "softmax")
     return clip_of(spec, Learnt(kind, max(outputs, 1)), records.schema().table().bounds)
 
@@ -318,7 +330,7 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
         if scale is None:
             return PrivacyPlan()
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
-    epsilon = languages.budgets(plan.epsilon or "8", learners)[i]
+    epsilon = languages.budgets(plan.epsilon or EPSILON, learners)[i]
     if plan.delta is not None and plan.law == "laplace":
         raise BadValue("delta", plan.delta, "Laplace noise keeps its budget without δ", "leave it out")
     delta = DELTA if plan.delta is None else plan.delta

@@ -288,8 +288,11 @@ def check_pair(own: Pair) -> None:
 
 def days_left(certificate: bytes) -> float:
     """Until a certificate ends; negative where it has."""
-    until = _load(certificate, "the certificate").not_valid_after_utc
-    return (until - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
+    return (valid_until(certificate) - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
+
+
+def valid_until(certificate: bytes) -> datetime.datetime:
+    return _load(certificate, "the certificate").not_valid_after_utc
 
 
 def _is_valid(shown: x509.Certificate) -> bool:

@@ -374,7 +374,14 @@ def read_config(path: str | Path) -> Plan:
     if path.is_dir():
         path = path / "party.toml"
     if not path.exists():
+        if (path.parent / "request.json").exists():
+            raise GossamerError(
+                f"{path.parent} has not joined a run yet: gossamer party join {path.parent} FILE, with the file that "
+                "comes back when its request was signed."
+            )
         raise GossamerError(f"no configuration {path}: make one with 'gossamer peers init'.")
+    if path.suffix == ".json":
+        raise GossamerError(f"{path} is no party's folder: say the folder first, and then the file.")
     given = load_toml(path)
     _check_keys(given, path)
     try:

@@ -152,7 +152,7 @@ def declare(plan: Plan, not_private: bool = False) -> Declared:
     attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs), _linked(plan, history)[1]))
     attempt(lambda: _certificate(plan, warnings))
     attempt(lambda: _neighbours(plan, history))
-    attempt(lambda: _records(plan, warnings))
+    attempt(lambda: _records(plan, history.first_round(plan.learner), warnings))
     if plan.config.privacy.epsilon is None:
         warnings.insert(0, "NOT PRIVATE: [privacy] has no epsilon, and what is sent can show records.")
     return Declared(facts, mend, warnings)
@@ -165,7 +165,7 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
     left = days_left(own.certificate)
     until = f"{datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left):%Y-%m-%d}"
     if left < SOON:
-        warnings.append(f"The certificate ends on {until}, in {left:.0f} days: have it renewed (gossamer party renew).")
+        warnings.append(f"The certificate ends on {until}: have it renewed (gossamer party renew).")
     if not identities.is_signed(own.certificate):
         warnings.append("No authority of today has signed the certificate: neighbours take it if they list it.")
     if plan.secrets is not None:
@@ -194,7 +194,7 @@ def _neighbours(plan: Plan, history: History) -> dict[str, Any]:
     return {"neighbours": {j: one.address for j, one in neighbours.items() if one.address is not None}}
 
 
-def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:
+def _records(plan: Plan, first: int, warnings: list[str]) -> dict[str, Any]:
     """The records as a start would read them: every one must be in the schema."""
     data, run = plan.config.data, plan.config.run
     if data.path == "-":
@@ -210,6 +210,9 @@ def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         warnings.append(f"Values outside of their ranges are clipped: {listed}.")
     if data.follow and not path.exists():
         return {"records": f"none yet: {path} is followed when it comes"}
+    needed = (first + 1) * run.per_round
+    if data.follow and len(records) < needed:
+        warnings.append(f"It waits for records before it listens: {needed} are needed, {len(records)} are there.")
     return {"records": f"{len(records)} in {path}, of {run.steps} rounds of {run.per_round}"}
 
 

@@ -113,8 +113,12 @@ class PassingOn:
     def take(self, signed: Signed) -> Change | None:
         """Take a document from a file; None where it is here already."""
         version, known = signed.document.get("version"), self._party.history.changes
-        if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == signed.digest:
-            return None
+        if isinstance(version, int) and 0 < version <= len(known):
+            if known[version - 1].digest == signed.digest:
+                return None
+            raise GossamerError(
+                f"this change {version} is another one than was accepted here, and does nothing: take the file away."
+            )
         change = self._checked(signed)
         self._check_time(change)
         return self._accept(signed)
@@ -127,15 +131,15 @@ class PassingOn:
         change = read_change(signed)
         self._verify(signed, change, self._party.history)
         self._party.history.check(change, self._party.algorithm, self._party.steps)
+        return change
+
+    def _accept(self, signed: Signed) -> Change:
+        change, document = self._checked(signed), signed.encoded()
         if change.at <= self._party.round:
             raise GossamerError(
                 f"{change.named} is of round {change.at}, and learner {self._party.i} is in round "
                 f"{self._party.round}: choose a later one."
             )
-        return change
-
-    def _accept(self, signed: Signed) -> Change:
-        change, document = self._checked(signed), signed.encoded()
         frame = _framed(change.version, document)  # refuses one that is too long to be passed on, before it is kept
         self._party.journal.keep_change(change.version, document)
         self._frames.append(frame)
@@ -175,7 +179,7 @@ class PassingOn:
         if change.at < least:
             raise GossamerError(
                 f"{change.named} is of round {change.at}, and from learner {party.i}, in round {party.round}, it may "
-                f"not be everywhere before round {least}: choose that or a later one."
+                f"not be everywhere before round {least}: choose that or a later one (gossamer peers change --again)."
             )
 
 

@@ -35,7 +35,7 @@ from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
-from gossamer.peers.node import Hook, Node
+from gossamer.peers.node import SAY, Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
@@ -192,10 +192,15 @@ class LearnerProcess:
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
         first = History(self.plan.network, self.changes).first_round(self.plan.learner)
+        needed, began, say_after = (first + 1) * self.plan.config.run.per_round, time.monotonic(), 0.0
         while not self.feed.here(first) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
             self._status.write("waiting for records")
+            if (waited := time.monotonic() - began) >= say_after:
+                say_after = max(2 * say_after, SAY)
+                about = {"round": first, "seconds": round(waited, 1), "for": "records"}
+                log.warning("waiting", extra=about | {"here": len(self.feed), "needed": needed})
             await _sleep(stop, TICK)
         return not stop.is_set()
 
