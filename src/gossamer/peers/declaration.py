@@ -124,7 +124,7 @@ def _leaves(plan: Plan, private: bool, tells: Sequence[int]) -> Iterator[str]:
     noise = "with noise" if privacy.where == "messages" else "made of gradients with noise"
     unproved = "WITHOUT NOISE" if privacy.simulated is None else "with seeded noise, which hides nothing"
     yield f"every round's messages, {noise if private else unproved}, to learners {listeners}"
-    yield "what the graph gives, rounds and acknowledgements, and when, to its neighbours"
+    yield "what the graph gives, rounds, acknowledgements, settings that all share and its release, to its neighbours"
     yield "outcome.npz, when its owner hands it on"
     if party.metrics is not None and reach_of(party.metrics) != "this machine alone":
         yield f"rounds, bytes, waiting and ε, to {reach_of(party.metrics)} (metrics)"
