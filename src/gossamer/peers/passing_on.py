@@ -91,7 +91,11 @@ class PassingOn:
         self._known[neighbour] = known.version
 
     def receive(self, sender: int, version: int, payload: bytes | memoryview) -> Change | None:
-        """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence."""
+        """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence.
+
+        One that cannot be kept, as on a full disk, is not refused: that ends the learner as in any round, and is no
+        news for a neighbour.
+        """
         try:
             signed = parse_signed(bytes(payload), f"change {version}")
             if version < 1:
@@ -100,21 +104,23 @@ class PassingOn:
                 if signed.digest != self._party.history.changes[version - 1].digest:
                     raise GossamerError(f"it is another change {version} than the one that was accepted here.")
                 return None
-            return self._accept(signed)
+            change, frame = self._checked(signed)
         except GossamerError as error:
             self.refused = quoted(f"learner {sender} sent a change that is refused: {error}", SAID)
             raise RefusedError(CAPABILITY, self.refused) from None
+        return self._accept(signed, change, frame)
 
     def take(self, signed: Signed) -> Change | None:
         """Take a document from a file; None where it is here already."""
         version, known = signed.document.get("version"), self._party.history.changes
         if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == signed.digest:
             return None
-        change = self._checked(signed)
+        change, frame = self._checked(signed)
         self._check_time(change)
-        return self._accept(signed)
+        return self._accept(signed, change, frame)
 
-    def _checked(self, signed: Signed) -> Change:
+    def _checked(self, signed: Signed) -> tuple[Change, bytes]:
+        """What it says, and the frame in which it is passed on; refuses one that may not be taken here and now."""
         if len(signed.signatures) > MOST_SIGNATURES:
             raise GossamerError(
                 f"a document with {len(signed.signatures)} signatures: expected {MOST_SIGNATURES} at most."
@@ -127,12 +133,10 @@ class PassingOn:
                 f"{change.named} is of round {change.at}, and learner {self._party.i} is in round "
                 f"{self._party.round}: choose a later one."
             )
-        return change
+        return change, _framed(change.version, signed.encoded())
 
-    def _accept(self, signed: Signed) -> Change:
-        change, document = self._checked(signed), signed.encoded()
-        frame = _framed(change.version, document)  # refuses one that is too long to be passed on, before it is kept
-        self._party.journal.keep_change(change.version, document)
+    def _accept(self, signed: Signed, change: Change, frame: bytes) -> Change:
+        self._party.journal.keep_change(change.version, signed.encoded())
         self._frames.append(frame)
         self._party.change(change)
         self.refused = None
