@@ -93,6 +93,22 @@ def test_a_hello_on_a_link_that_there_is_not_ends_nobody(team):
     team.finish()  # and nothing was forgotten of the link that there is
 
 
+def test_a_document_that_cannot_be_kept_is_no_news_for_a_neighbour(team, monkeypatch):
+    """What is wrong with a journal says where it lies on this machine."""
+    node, sent = team.nodes[0], []
+    node.membership._verify = lambda signed, change, history: None
+    monkeypatch.setattr(node, "_reply", lambda to, data: sent.append(data))
+
+    def full(version, document):
+        raise GossamerError("journal /home/own/journal.db cannot be used (disk full).")
+
+    monkeypatch.setattr(team.journals[0], "keep_change", full)
+    with pytest.raises(GossamerError, match="disk full"):
+        offered(node, 1, change_of(team, 20, leaves=[3]).encoded())
+    assert not sent
+    assert team.parties[0].history.version == 0
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(st.characters(), max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
