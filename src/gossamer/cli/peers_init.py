@@ -183,7 +183,7 @@ def _of_secrets(costs: str, against: str) -> list[str]:
     return [
         f"ε = {costs}; it holds {against}.",
         "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
-        "make their own (docs/peers.md), or keep none.",
+        "make their own (docs/howto/enrol.md), or keep none.",
     ]
 
 
