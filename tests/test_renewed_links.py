@@ -13,8 +13,9 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 import grpc
 from cryptography import x509
 
-from gossamer.peers import certificates
+from gossamer.peers import certificates, links
 from gossamer.peers.certificates import Identities
+from gossamer.peers.door import _connections
 from gossamer.peers.links import METHOD, Links, Way
 from gossamer.peers.transport import Wiring
 from test_links import LIMIT
@@ -145,6 +146,45 @@ def test_a_link_is_cut_also_where_the_other_side_reads_nothing():
                 await to_its_end(stream)
 
     star(work)
+
+
+def test_who_opens_stream_after_stream_and_reads_none_is_left_with_the_last(monkeypatch):
+    """Each would keep what waits for it, and its connection, for as long as the other side likes."""
+    monkeypatch.setattr(links, "READ_OUT", 0.1)
+
+    async def work(made):
+        listener, way = made.ends[LISTENER], Way(2, False)
+        await made.ends[2].close()
+        await until(lambda: way not in listener._queues)
+        credentials = grpc.ssl_channel_credentials(made.authority.certificate, *made.own[2])
+        options = [
+            ("grpc.ssl_target_name_override", certificates.name_of(LISTENER)), ("grpc.use_local_subchannel_pool", 1)
+        ]  # fmt: skip
+        channels, streams = [], []
+        for k in range(4):
+            channels.append(grpc.aio.secure_channel(f"127.0.0.1:{listener.port}", credentials, options))
+            streams.append(channels[-1].stream_stream(METHOD)())
+            await streams[-1].write(b"hello")
+            before = listener._queues.get(way)
+            await until(lambda before=before: listener._queues.get(way) not in (None, before))
+            waits = 0
+            while waits < 3:
+                listener.reply(2, LARGE + bytes(waits + 10 * k))
+                await asyncio.sleep(0.05)
+                waits = waits + 1 if listener._queues[way]._frames else 0
+        await until(lambda: len(those_at(listener.port)) == 2)  # learner 0's, and the last
+        for stream in streams[:-1]:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await to_its_end(stream)
+        assert way in listener._queues, "the last one is there"
+        for channel in channels:
+            await channel.close()
+
+    star(work)
+
+
+def those_at(port):
+    return [peer for peer, one in _connections(port) if not one.close()]
 
 
 def test_new_dials_meet_the_new_certificate_and_links_that_stand_do_not():

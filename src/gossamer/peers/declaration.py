@@ -26,7 +26,7 @@ from gossamer.peers.changes import joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
 from gossamer.peers.credentials import read_credentials, read_identities
-from gossamer.peers.dials import places_of
+from gossamer.peers.dials import addresses_of
 from gossamer.peers.feed import Records
 from gossamer.peers.logs import log
 from gossamer.peers.membership import Change, History
@@ -190,7 +190,7 @@ def _linked(plan: Plan, history: History) -> tuple[list[int], list[int]]:
 def _neighbours(plan: Plan, history: History) -> dict[str, Any]:
     """Where the others are; refuses links that cannot be opened."""
     neighbours, (hears, tells) = neighbours_of(plan, history), _linked(plan, history)
-    places_of(plan.learner, plan.config.party.listen, neighbours, tells, hears)
+    addresses_of(plan.learner, plan.config.party.listen, neighbours, tells, hears)
     return {"neighbours": {j: one.address for j, one in neighbours.items() if one.address is not None}}
 
 

@@ -43,6 +43,7 @@ from gossamer.peers.wire import MESSAGE_LIMIT, Frame, Refusal, pack, quoted
 
 METHOD, HEAR = "/gossamer.Link/Open", "/gossamer.Link/Hear"
 FIRST_WORDS, HEARD_OUT = 2, 5.0  # messages of a stranger: its hello and its settings; seconds that it has for them
+READ_OUT = 2.0  # seconds that a stream has to end when another has taken its place
 COUNT = 60.0  # seconds between looks at how many connections became no link, and at who never came
 NOT_DIALLED = (
     "learner {0} has to open it, and never has: it is not there yet, cannot reach where learner {1} listens, or leaves "
@@ -102,6 +103,7 @@ class Links(Transport):
         self._queues: dict[Way, Outbound] = {}
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
+        self._replaced: dict[Way, Caller] = {}  # the one before each of these, which is to end
         self._ever: set[Way] = set()  # links that others have opened at some time
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
         self._counting: asyncio.Task[None] | None = None
@@ -306,8 +308,7 @@ class Links(Transport):
             yield pack(Frame(Refusal("dial", why)))
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             return
-        if way in self._queues:
-            self._queues[way].end()  # one stream for each edge
+        self._replace(way)
         queue = self._begin(way)
         task = asyncio.current_task()
         assert task is not None
@@ -325,6 +326,21 @@ class Links(Transport):
             self._finish(way, queue)
             if self._callers.get(way) is mine:
                 del self._callers[way]
+
+    def _replace(self, way: Way) -> None:
+        """One stream for each edge: the one before ends, and is not waited for where nobody reads from it."""
+        if way in self._queues:
+            self._queues[way].end()
+        before, last = self._replaced.pop(way, None), self._callers.get(way)
+        if before is not None:
+            self._end_late(before)
+        if last is not None:
+            self._replaced[way] = last
+            asyncio.get_running_loop().call_later(READ_OUT, self._end_late, last)
+
+    def _end_late(self, caller: Caller) -> None:
+        if not caller.task.done():
+            self._end(caller)
 
     async def _turn_away(
         self, caller: int | None, sends: bool, sentence: str, frames: AsyncIterator[bytes]

@@ -447,4 +447,4 @@ class Node:
         whole = self._assemblies[key].add(part, payload)
         if whole is not None:
             del self._assemblies[key]
-            party.receive(sender, part.round, part.channel, whole)
+            party.receive(sender, part.round, part.channel, *whole)

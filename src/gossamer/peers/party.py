@@ -29,7 +29,7 @@ from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Same, Snapshot
 from gossamer.peers.membership import Change, History
-from gossamer.peers.mixing import add_scaled, set_scaled
+from gossamer.peers.mixing import add_terms
 from gossamer.peers.signed import LIMIT
 from gossamer.peers.versions import Place, Places, handed
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
@@ -41,6 +41,7 @@ from gossamer.types import Array, Matrix
 
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
+Pieces = Sequence[Payload]  # of one vector's bytes, as they came
 FAR_OFF = 1 << 53  # no journal is opened so often; and every whole number below it is one everywhere
 
 
@@ -123,13 +124,13 @@ class Party:
         self._of_graph = fields_of_graph(algorithm, first.rows)
         self.hears, self.tells = self.places.neighbours()
         self.window, self._late, self.lateness = window_of(size, dtype), late, lateness
-        self._got: dict[int, dict[Expected, Payload]] = {}  # by round
-        self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
+        self._got: dict[int, dict[Expected, Pieces]] = {}  # by round
+        self._last: dict[Expected, Pieces] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
         self.broken = False  # whether a step was begun and not committed
         self.without: list[int] = []  # whose messages the last step went without
-        self._handed: dict[Expected, Payload] = {}  # trackers of those who leave before the next round
+        self._handed: dict[Expected, Pieces] = {}  # trackers of those who leave before the next round
         self._turns: dict[int, Turn] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
         self._spoke: set[int] = set()  # the neighbours that know this learner in this life
@@ -333,28 +334,27 @@ class Party:
         public = self._turn(t).public.get(channel)
         return None if public is None else int(public.shape[1])
 
-    def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
-        """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
+    def receive(self, sender: int, t: int, channel: str, *pieces: Payload) -> None:
+        """Take a vector in, as it came, which is this round's or one of the next, and of which `length` was asked."""
         vector = Expected(sender, channel)
         inherited = vector in self._inherits(t)
         width = None if inherited else self._width(t, channel)
         size = self.size if width is None else width
-        if len(payload) != size * DTYPES[self.dtype].itemsize:
-            raise RefusedError(
-                "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
-            )
-        numbers = decode(payload, self.dtype)
+        came = sum(map(len, pieces))
+        if came != size * DTYPES[self.dtype].itemsize:
+            raise RefusedError("size", f"learner {sender} sent {came} bytes of {channel!r}, expected {size} numbers.")
+        numbers = [decode(piece, self.dtype) for piece in pieces]
         if width is not None:
             place = self.places.at(t)
-            place.public.check(place.numbers.index(sender), t, channel, numbers, sender)
+            place.public.check(place.numbers.index(sender), t, channel, np.concatenate(numbers), sender)
         have = self._handed if inherited else self._got.setdefault(t, {})
-        if vector in have and have[vector] != payload:
+        if vector in have and have[vector] != pieces:
             raise RefusedError(
                 "changed",
                 f"learner {sender} sent {channel!r} of round {t} a second time with other numbers: it has drawn again, "
                 "which releases its state twice.",
             )
-        have[vector] = payload
+        have[vector] = pieces
 
     def missing(self) -> list[Expected]:
         """What the round waits for."""
@@ -460,30 +460,32 @@ class Party:
         anew = [*self._of_graph, *self.places.begins_anew(t)]
         state = state._replace(**{name: getattr(fresh, name) for name in anew})
         for one, (name, share) in sorted(self._inherits(t).items()):
-            given = np.frombuffer(self._handed[one], DTYPES[self.dtype])
+            given = np.concatenate(self._numbers(self._handed[one]))
             state = state._replace(**{name: getattr(state, name) + share * given})
         return state
 
-    def _mixed(self, channel: str, turn: Turn, have: Mapping[Expected, Payload], t: int) -> Array:
+    def _mixed(self, channel: str, turn: Turn, have: Mapping[Expected, Pieces], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
         place, (over, _), public = self.places.at(t), turn.channels[channel], turn.public.get(channel)
-        used = partial(self._used, have, channel) if public is None else lambda j: public[place.numbers.index(j)]
+        used = partial(self._used, have, channel) if public is None else lambda j: [public[place.numbers.index(j)]]
         terms = [(used(j), weight) for j, weight in turn.heard[channel].items()]
         if place.own[over]:
-            terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), place.own[over]))
+            terms.append((self._numbers([self._sent[channel]]), place.own[over]))
         if place.apart[over] and public is not None:  # the graph's values go on as they would
             left_out = [*place.outside[over].items(), (self.i, -place.apart[over])]
             terms += [(used(j), weight) for j, weight in left_out]
         size = self.size if public is None else public.shape[1]
         total = np.empty((1, size)) if terms else np.zeros((1, size))
-        for k, (vector, weight) in enumerate(terms):
-            (add_scaled if k else set_scaled)(total[0], vector, weight)
+        add_terms(total[0], terms)
         return total
 
-    def _used(self, have: Mapping[Expected, Payload], channel: str, j: int) -> Array:
+    def _used(self, have: Mapping[Expected, Pieces], channel: str, j: int) -> list[Array]:
         """A neighbour's vector of this round, or its last where it is late."""
         one = Expected(j, channel)
-        return np.frombuffer(have[one] if one in have else self._last[one], dtype=DTYPES[self.dtype])
+        return self._numbers(have[one] if one in have else self._last[one])
+
+    def _numbers(self, pieces: Pieces) -> list[Array]:
+        return [np.frombuffer(piece, DTYPES[self.dtype]) for piece in pieces]
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t: forget what nobody needs any more."""

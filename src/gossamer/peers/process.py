@@ -28,7 +28,7 @@ from gossamer.peers.changes import Inbox, accepted, neighbours_of, verifier
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
-from gossamer.peers.dials import Places, places_of
+from gossamer.peers.dials import Addresses, addresses_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
@@ -249,9 +249,9 @@ class LearnerProcess:
         )  # fmt: skip
         return node, transport
 
-    def _reached(self, party: Party, tells: Sequence[int], hears: Sequence[int]) -> Places:
+    def _reached(self, party: Party, tells: Sequence[int], hears: Sequence[int]) -> Addresses:
         neighbours = neighbours_of(self.plan, party.history)
-        return places_of(party.i, self.plan.config.party.listen, neighbours, tells, hears)
+        return addresses_of(party.i, self.plan.config.party.listen, neighbours, tells, hears)
 
     def _look_for_changes(self, node: Node, transport: Transport, linked: Linked) -> Linked:
         """Take what lies in the folder, and have the links that follow; those that there were before, or new ones."""
