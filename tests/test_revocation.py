@@ -132,7 +132,9 @@ def test_a_learner_that_is_revoked_is_nobody_with_any_key_that_it_has_had(run, g
     after = (study / "learner-2/certificate.pem").read_bytes()
     assert key_fingerprint_in(before) != key_fingerprint_in(after)
     assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
-    give(place, study)
+    code, out, _ = gossamer("peer", "accept", place, study / FILE)
+    assert code == 0
+    assert "what it names of learner 2 counts no more" in out
     known = read_credentials(read_config(place), keep=True).identities
     assert [known.whose(one) for one in (before, after)] == [None, None]
 

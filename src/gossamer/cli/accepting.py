@@ -43,8 +43,9 @@ def _accept_list(console: Console, plan: Plan, signed: Signed, document: Path) -
             f"{document} is list {given.number}, and list {before.number} was accepted before: that one stays in force."
         )
     _put(plan, plan.folder / revocation.FILE, document)
-    listed = ", ".join(str(one["learner"]) for one in given.entries)
-    say(console, f"List {given.number}: what it names of learners {listed} counts no more, within seconds.")
+    learners = sorted({int(one["learner"]) for one in given.entries})
+    whose = f"learner{'s' * (len(learners) > 1)} {', '.join(map(str, learners))}"
+    say(console, f"List {given.number}: what it names of {whose} counts no more, within seconds.")
 
 
 def _accept_authority(console: Console, plan: Plan, signed: Signed, document: Path) -> None:

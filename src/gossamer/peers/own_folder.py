@@ -90,7 +90,10 @@ def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         return signing_key(path.read_bytes(), str(path))
     except OSError as error:
-        raise GossamerError(f"{path} cannot be read ({error.strerror}): make it with 'gossamer party new'.") from None
+        raise GossamerError(
+            f"{path} cannot be read ({error.strerror}), and nobody else has this key: put it back, or be put out and "
+            "join as a new party ('gossamer party new')."
+        ) from None
 
 
 def join(folder: Path, bundle: Bundle) -> Plan:
