@@ -23,7 +23,7 @@ def show_accepted(console: Console, plan: Plan, document: Path, sign: bool) -> N
     """Check a document as a learner will, and put it where it looks; or sign it, and nothing else."""
     signed = read_signed(document)
     kind, run = signed.document.get("kind"), signed.document.get("run")
-    if kind not in KINDS or run != plan.run_name:
+    if not isinstance(kind, str) or kind not in KINDS or run != plan.run_name:
         raise GossamerError(
             f"{document} is of kind and run {(kind, run)!r}, expected one of {', '.join(KINDS)} of run "
             f"{plan.run_name!r}: give this run's."
@@ -43,8 +43,9 @@ def _accept_list(console: Console, plan: Plan, signed: Signed, document: Path) -
             f"{document} is list {given.number}, and list {before.number} was accepted before: that one stays in force."
         )
     _put(plan, plan.folder / revocation.FILE, document)
-    listed = ", ".join(str(one["learner"]) for one in given.entries)
-    say(console, f"List {given.number}: what it names of learners {listed} counts no more, within seconds.")
+    learners = sorted({int(one["learner"]) for one in given.entries})
+    whose = f"learner{'s' * (len(learners) > 1)} {', '.join(map(str, learners))}"
+    say(console, f"List {given.number}: what it names of {whose} counts no more, within seconds.")
 
 
 def _accept_authority(console: Console, plan: Plan, signed: Signed, document: Path) -> None:

@@ -51,6 +51,8 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     rounds = [int(one["round"]) for one in read_statuses(folder) if "round" in one]
     if rounds:
         _line(console, f"As far as is known here, parties are in rounds {min(rounds)} to {max(rounds)}.")
+    if wanted.again:
+        _line(console, "It takes the place of the one before, which no party may have: two of one number stop the run.")
     _line(console, f"Give it to one party: gossamer peer accept PARTY-FOLDER {path}")
 
 

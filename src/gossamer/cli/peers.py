@@ -317,7 +317,8 @@ def collect(
         whom = record.config.get("against")
         said = printable(f"{spent}, {whom}." if whom else f"{spent}.")
         console.print(escape(said), highlight=False, soft_wrap=True)
-    console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
+    models, parameters = record.theta.shape[:2]
+    console.print(f"{models} model{'s' * (models > 1)} of {parameters} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 

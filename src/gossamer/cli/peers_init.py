@@ -118,7 +118,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
     make_folders(folder, network, configs, hosts, places.days, files, pairs, places.own_keys)
-    made = f"{learners} learners in {folder}, {pace.steps} rounds of {pace.per_round} records"
+    made = (
+        f"{learners} learners in {folder}, {pace.steps} rounds of {pace.per_round} record{'s' * (pace.per_round > 1)}"
+    )
     if places.own_keys:
         return _next_with_own_keys(folder, made)
     word = " --not-private" if spec.privacy.noise is not None else ""
@@ -183,7 +185,7 @@ def _of_secrets(costs: str, against: str) -> list[str]:
     return [
         f"ε = {costs}; it holds {against}.",
         "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
-        "make their own (docs/peers.md), or keep none.",
+        "make their own (docs/howto/enrol.md), or keep none.",
     ]
 
 
