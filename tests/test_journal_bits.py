@@ -178,6 +178,25 @@ def test_what_a_learner_went_on_without_is_what_the_newest_round_says(kept, tmp_
         opened(folder)
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["update changes set document = cast('{ }' as blob) where version = 1", "delete from changes where version = 1"],
+)
+def test_a_document_that_was_accepted_is_what_it_was(tmp_path, change):
+    """Who takes part, and from which round on, is not to be changed by a disk."""
+    journal = opened(tmp_path)
+    for version in (1, 2):
+        journal.keep_change(version, b"{}%d" % version)
+    assert journal.changes() == [b"{}1", b"{}2"]
+    journal.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as db:
+        assert db.execute(change).rowcount == 1
+    journal = opened(tmp_path)
+    with pytest.raises(gs.GossamerError, match=r"change [12] is not what was accepted"):
+        journal.changes()
+    journal.close()
+
+
 def test_a_release_without_the_digest_may_write_in_between(kept, tmp_path):
     """It counts its start and says nothing of the digest: what it has written is taken, and summed up anew."""
     folder = shutil.copytree(kept / "no log", tmp_path / "copy")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import numpy as np
 import pytest
 
@@ -113,6 +116,27 @@ def test_a_crash_around_a_join_and_a_loss_leads_to_the_same_bytes(team_of, kind)
     accepted = {i: rounds[0] for i, rounds in team.accepted.items()}
     compare(team, by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document], accepted)[0])
     assert all(len(payloads) == 1 for payloads in team.sent.values())
+
+
+def test_a_document_that_a_journal_has_lost_is_told_again(team_of):
+    """SQLite leaves out the end of its log without a word: whoever begins another life is told all of them anew."""
+    team = team_of("push_pull")
+    document = change_of(team, 25, leaves=[3])
+    team.reach(4)
+    team.accept(0, document)
+    i = team.parties[3].tells[0]
+    tell = [node for node in team.nodes.values() if i in node.party.tells]
+    team.until(lambda: all(node.membership.version and node.membership.knows(i) for node in tell))
+    assert team.parties[i].round < 25
+    team.journals[i].close()
+    with contextlib.closing(sqlite3.connect(team.folder / f"{i}.db", isolation_level=None)) as db:
+        db.execute("delete from changes")
+    team.start(i)
+    assert team.parties[i].history.version == 0
+    team.nodes[i].greet()
+    team.finish()
+    assert team.parties[i].history.version == 1
+    compare(team, by_hand("push_pull", ONE_WAY, STEPS, STEP_OF["push_pull"], [document])[0])
 
 
 def test_who_comes_back_after_it_was_put_out_is_told_so(team_of):

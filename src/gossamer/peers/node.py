@@ -271,6 +271,7 @@ class Node:
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
             self._tell_settings(sender, say)
             raise RefusedError("run", self._unlike(sender, hello))
+        life = party.heard.get(sender, (0, -1))[0]
         try:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
@@ -279,6 +280,8 @@ class Node:
                 self._hold(sender, lambda: self.doubts.hello_claims(sender, why))
             say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
+        if hello.epoch > life:
+            self.membership.begins_anew(sender)
         self.doubts.hello_in_order(sender)
         if sender in self.doubts.held:
             raise RefusedError("held", self.doubts.held[sender])

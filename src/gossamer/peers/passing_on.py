@@ -90,6 +90,11 @@ class PassingOn:
             )
         self._known[neighbour] = known.version
 
+    def begins_anew(self, neighbour: int) -> None:
+        """In another life: what it had it may have lost, as SQLite leaves out the end of a log without a word. So it is
+        told again, before anything of a round."""
+        self._known.pop(neighbour, None)
+
     def receive(self, sender: int, version: int, payload: bytes | memoryview) -> Change | None:
         """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence."""
         try:
