@@ -18,6 +18,7 @@ import gossamer as gs
 from gossamer.cli.peers import view_of
 from gossamer.cli.peers_lines import Lines
 from gossamer.peers.config import read_config
+from gossamer.peers.credentials import read_credentials
 from gossamer.peers.feed import Records
 from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, own_model_bytes, read_outcome, read_own_model
 from gossamer.peers.standing import standings
@@ -51,9 +52,15 @@ def records_of(place):
     feed.read(len(feed) - 1)
 
 
+def credentials_of(place):
+    """As a learner that runs looks at them, too: what is none must not end it."""
+    read_credentials(read_config(place))
+
+
 READ = {
     "outcome.npz": read_outcome, "own-model.npy": read_own_model, "status.json": looked_at, "party.toml": read_config,
-    "graph.json": read_config, "records.csv": records_of,
+    "graph.json": read_config, "records.csv": records_of, "key.pem": credentials_of, "certificate.pem": credentials_of,
+    "authority.pem": credentials_of,
 }  # fmt: skip
 
 

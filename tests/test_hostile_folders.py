@@ -187,3 +187,11 @@ def test_an_outcome_that_would_unpack_to_gigabytes_is_not_unpacked(place):
             parts.writestr(name, inner.getvalue())
     with pytest.raises(gs.GossamerError, match="unpack to more than it is"):
         read_outcome(place)
+
+
+def test_a_document_of_a_kind_that_is_no_word_is_refused(place, gossamer):
+    for kind in ([], {}, 5, None):
+        (place / "it.json").write_text(json.dumps({"document": {"kind": kind, "run": "x"}, "signatures": []}))
+        code, _, err = gossamer("peer", "accept", place, place / "it.json")
+        assert code == 2
+        assert "expected one of" in err

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import ssl
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 import gossamer as gs
 from gossamer.errors import GossamerError
@@ -91,6 +95,62 @@ def test_a_hello_on_a_link_that_there_is_not_ends_nobody(team):
     assert isinstance(refused, RefusedError)
     assert refused.reason == "stranger"
     team.finish()  # and nothing was forgotten of the link that there is
+
+
+def odd_certificates():
+    """Certificates that load, and of which a part is none: it would fail where it is first looked at."""
+    pem = issue_certificate(make_authority("run"), 1).certificate
+    der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
+    found = []
+    for bit in range(8 * len(der)):
+        changed = bytearray(der)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            shown = x509.load_der_x509_certificate(bytes(changed))
+        except Exception:
+            continue
+        try:
+            shown.public_key(), shown.extensions, shown.subject
+        except Exception:
+            found.append(ssl.DER_cert_to_PEM_cert(bytes(changed)))
+    return found
+
+
+def test_certificates_beside_a_document_of_which_a_part_is_none_end_nobody(team):
+    good, odd = change_of(team, 20, leaves=[3]), odd_certificates()
+    assert len(odd) > 20
+    authority = make_authority("run")
+    identities = Identities(authority.certificate)
+
+    class Plan:
+        run_name = "run"
+
+    def verify(signed, change, history):
+        check_signed(signed, Plan, identities, set(history.members))
+
+    team.nodes[0].membership._verify = verify
+    for k, one in enumerate(odd):
+        signatures = [{"by": "1", "value": "00", "certificate": one}]
+        refused = offered(team.nodes[0], 1, written(good.document, signatures))
+        assert isinstance(refused, RefusedError), k
+        assert identities.of({"x509_pem_cert": [one.encode()]}) is None
+    team.finish()
+
+
+def test_a_document_that_cannot_be_kept_is_no_news_for_a_neighbour(team, monkeypatch):
+    """What is wrong with a journal says where it lies on this machine."""
+    node, sent = team.nodes[0], []
+    node.membership._verify = lambda signed, change, history: None
+    monkeypatch.setattr(node, "_reply", lambda to, data: sent.append(data))
+
+    def full(version, document):
+        raise GossamerError("journal /home/own/journal.db cannot be used (disk full).")
+
+    monkeypatch.setattr(team.journals[0], "keep_change", full)
+    with pytest.raises(GossamerError, match="disk full"):
+        offered(node, 1, change_of(team, 20, leaves=[3]).encoded())
+    assert not sent
+    assert team.parties[0].history.version == 0
 
 
 JSON = st.recursive(

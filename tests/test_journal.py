@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import struct
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +147,22 @@ def test_settings_can_be_corrected_until_the_first_neighbour_is_welcome(tmp_path
     assert not again.unused
     assert again.messages() == {0: {"theta": b"g"}}
     again.close()
+
+
+OPEN = "import sys; from gossamer.peers.journal import Journal; Journal(sys.argv[1], 'run', 0, 'f', 'process').close()"
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symlink", "hard link"])
+def test_a_second_process_is_refused_whatever_else_the_database_is_called(tmp_path, link):
+    """Looking at a link to it gave up SQLite's lock: then both could draw the same rounds."""
+    Journal(tmp_path / "j.db", "run", 0, "f", "process").close()
+    link(tmp_path / "j.db", tmp_path / "latest.db")
+    journal = Journal(tmp_path / "j.db", "run", 0, "f", "process")
+    other = subprocess.run([sys.executable, "-c", OPEN, tmp_path / "j.db"], capture_output=True, text=True)
+    assert "another process has it open" in other.stderr
+    journal.close()
+    other = subprocess.run([sys.executable, "-c", OPEN, tmp_path / "j.db"], capture_output=True, text=True)
+    assert other.returncode == 0, other.stderr
 
 
 def test_a_journal_is_of_one_run_and_one_process(tmp_path):

@@ -239,6 +239,9 @@ def test_long_vectors_come_in_parts(size):
     for wrong in (Part(3, "s", 1, len(frames)), Part(3, "s", 0, len(frames) + 1)):
         with pytest.raises(RefusedError, match="part"):
             wire.Assembly(size, "f8").add(wrong, frames[0].payload)
+    if size:
+        with pytest.raises(RefusedError, match="size"):
+            wire.Assembly(size, "f8").add(frames[0].header, frames[0].payload[:-8])
 
 
 def odd_frame(rng):

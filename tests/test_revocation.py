@@ -361,3 +361,12 @@ def test_a_document_is_checked_before_it_is_where_a_learner_looks(run, gossamer,
     code, _, err = gossamer("peer", "accept", place, tmp_path / "other.json")
     assert code == 2
     assert "expected one of membership, revoked, authority" in err
+
+
+@pytest.mark.parametrize("value", ["C0FFEE", "0xc0", " c0", "c_0", "-c0", "", 7, None])
+def test_a_list_whose_fingerprints_could_never_be_found_is_refused(value):
+    """It would be in force, and revoke nobody."""
+    for name in ("key", "serial", "certificate"):
+        signed = Signed({"kind": "revoked", "run": "r", "number": 1, "revoked": [{"learner": 1, name: value}]})
+        with pytest.raises(gs.GossamerError, match="is no list of revoked certificates"):
+            list_in(signed, "it")

@@ -23,7 +23,7 @@ def show_accepted(console: Console, plan: Plan, document: Path, sign: bool) -> N
     """Check a document as a learner will, and put it where it looks; or sign it, and nothing else."""
     signed = read_signed(document)
     kind, run = signed.document.get("kind"), signed.document.get("run")
-    if kind not in KINDS or run != plan.run_name:
+    if not isinstance(kind, str) or kind not in KINDS or run != plan.run_name:
         raise GossamerError(
             f"{document} is of kind and run {(kind, run)!r}, expected one of {', '.join(KINDS)} of run "
             f"{plan.run_name!r}: give this run's."

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from gossamer.errors import GossamerError
 from gossamer.peers.certificates import Identities, Pair, check_days, make_authority
 from gossamer.peers.key_files import CERTIFICATE, write_pair
+from gossamer.peers.parsed import certificate_in
 from gossamer.peers.signed import Signed, read_signed
 
 KIND = "authority"
@@ -71,7 +72,7 @@ def follow(folder: Path, run: str, first: bytes, learners: Identities, m: int, t
 
 
 def _name(certificate: bytes) -> x509.Name:
-    return x509.load_pem_x509_certificate(certificate).subject
+    return certificate_in(certificate).subject
 
 
 def _step(signed: Signed, number: int, path: Path) -> Step:
@@ -79,7 +80,7 @@ def _step(signed: Signed, number: int, path: Path) -> Step:
         if signed.document["number"] != number:
             raise ValueError(f"its number is {signed.document['number']!r:.40}")
         certificate = str(signed.document["certificate"]).encode()
-        shown = x509.load_pem_x509_certificate(certificate)
+        shown = certificate_in(certificate)
         if not shown.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             raise ValueError("its certificate is no authority's")
         if not isinstance(shown.public_key(), ec.EllipticCurvePublicKey):

@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gossamer.errors import BadValue, GossamerError
+from gossamer.peers.parsed import certificate_in, certificates_in, private_key_in, public_key_in
 from gossamer.peers.passing import TryLater
 from gossamer.peers.succession import Steps, key_fingerprint, keys_of, succession_extension
 
@@ -151,7 +152,7 @@ class Identities:
     def of(self, context: Mapping[str, Sequence[bytes]]) -> int | None:
         """The learner at the other end, from what the handshake has verified; None where that is no learner's."""
         try:
-            shown = x509.load_pem_x509_certificate(context["x509_pem_cert"][0])
+            shown = certificate_in(context["x509_pem_cert"][0])
         except (KeyError, IndexError, ValueError):
             return None
         return self.learner_in(shown)
@@ -191,14 +192,14 @@ def _is_signed_by(shown: x509.Certificate, parent: x509.Certificate) -> bool:
 
 def _load(pem: bytes, what: str) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(pem)
+        return certificate_in(pem)
     except ValueError as error:
         raise GossamerError(f"{what} cannot be read ({error}): give a certificate as PEM.") from None
 
 
 def _load_all(pem: bytes, what: str) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(pem)
+        return certificates_in(pem)
     except ValueError as error:
         raise GossamerError(f"{what} cannot be read ({error}): give certificates as PEM.") from None
 
@@ -208,10 +209,10 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     shown = _load(shown, f"the certificate of {whose}") if isinstance(shown, bytes) else shown
     try:
         extension: Any = shown.extensions.get_extension_for_oid(SHARED_KEY).value
-        key = serialization.load_der_public_key(extension.value)
+        key = public_key_in(extension.value)
         if not isinstance(key, X25519PublicKey):
             raise ValueError(type(key).__name__)
-    except (x509.ExtensionNotFound, ValueError, TypeError, UnsupportedAlgorithm):
+    except (x509.ExtensionNotFound, ValueError, TypeError):
         raise GossamerError(
             f"the certificate of {whose} has no X25519 key for shared noise: make one with it, or take all parties' "
             "folders from one 'gossamer peers init --secrets'."
@@ -267,8 +268,8 @@ def check_pair(own: Pair) -> None:
     """Refuse a key that is not the certificate's, or a certificate whose time is over or to come."""
     shown = _load(own.certificate, "the certificate")
     try:
-        key: Any = serialization.load_pem_private_key(own.key, password=None)
-    except (ValueError, TypeError) as error:
+        key: Any = private_key_in(own.key)
+    except ValueError as error:
         raise GossamerError(f"the key cannot be read ({error}): give it as PEM, without a password.") from None
     if key.public_key() != shown.public_key():
         raise GossamerError("the key is not the certificate's: give the two that belong together.")
@@ -330,7 +331,7 @@ def certify(
 ) -> bytes:
     """A certificate for learner i's own key; `before` are the words of the keys that it had before."""
     signer = signing_key(signed_by.key, "the authority's key")
-    parent = x509.load_pem_x509_certificate(signed_by.certificate)
+    parent = _load(signed_by.certificate, "the authority's certificate")
     for host in hosts:
         if host.startswith(PREFIX):
             raise GossamerError(f"host {host!r}: names that begin with {PREFIX!r} are learners' own; use another.")
@@ -356,8 +357,8 @@ def shared_key_extension(key: X25519PublicKey) -> x509.UnrecognizedExtension:
 def signing_key(pem: bytes, what: str) -> ec.EllipticCurvePrivateKey:
     """A private key that can sign, from PEM."""
     try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError) as error:
+        key = private_key_in(pem)
+    except ValueError as error:
         raise GossamerError(f"{what} cannot be read ({error}): give it as PEM, without a password.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise GossamerError(f"{what} is no elliptic curve's: use one that gossamer has made.")

@@ -274,11 +274,12 @@ class Journal:
     def _refuse_older(self, newest: int) -> None:
         """A crash leaves the files one round ahead of the database at most, and no other journal is of this run.
 
-        The database itself is left out: SQLite's lock is the process's, and goes as soon as the process closes any
-        other descriptor of the same file; then a second process could draw the same rounds.
+        The database itself is left out, under every name that it has: SQLite's lock is the process's, and goes as soon
+        as the process closes any other descriptor of the same file; then a second process could draw the same rounds.
         """
-        own = {self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))}
-        for place in (each for each in self.path.parent.iterdir() if each.name not in own and each.is_file()):
+        names = [self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))]
+        own = {_file_at(self.path.with_name(name)) for name in names}
+        for place in (each for each in self.path.parent.iterdir() if each.is_file() and _file_at(each) not in own):
             head = _head_of(place)
             if head is not None:
                 _, run, round_ = head
@@ -547,6 +548,15 @@ class Journal:
         for file in self._files.values():
             os.close(file)
         self._files = {}
+
+
+def _file_at(place: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever it is called: links may lead to it."""
+    try:
+        about = place.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def _head_of(place: Path) -> tuple[bytes, bytes, int] | None:

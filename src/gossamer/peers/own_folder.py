@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -38,7 +36,8 @@ from gossamer.peers.certificates import (
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, MEMBERS, SECRET
-from gossamer.peers.pair_keys import check_own_secret
+from gossamer.peers.pair_keys import check_own_secret, read_secret
+from gossamer.peers.parsed import certificate_in
 from gossamer.peers.request import Request, listen_at, make_request, read_request
 from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
@@ -83,7 +82,10 @@ def renew(folder: Path, new_key: bool) -> Request:
 
 def _steps(path: Path) -> Steps:
     """The words of the keys before the present one, which are in its certificate."""
-    return steps_in(x509.load_pem_x509_certificate(path.read_bytes()))
+    try:
+        return steps_in(certificate_in(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise GossamerError(f"{path} cannot be read ({error}): put back this party's certificate.") from None
 
 
 def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -147,8 +149,9 @@ def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | N
             f"the file is for learner {bundle.learner}, and its certificate for {shown}: ask for this party's own."
         )
     if plan.secrets is not None:
-        private = serialization.load_pem_private_key((folder / SECRET).read_bytes(), password=None)
-        assert isinstance(private, X25519PrivateKey)
+        private = read_secret(folder / SECRET)
+        if private is None:
+            raise GossamerError(f"{folder / SECRET} is not there: put back the one that 'gossamer party new' has made.")
         check_own_secret(plan, private, folder / SECRET)
         if secret is None or shared_key_in(certificate, "this party").public_bytes_raw() != secret.public_bytes_raw():
             raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")

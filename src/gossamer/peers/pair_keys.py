@@ -34,7 +34,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -42,6 +42,7 @@ from gossamer.errors import GossamerError
 from gossamer.peers.certificates import Identities
 from gossamer.peers.config import Plan
 from gossamer.peers.journal import Journal
+from gossamer.peers.parsed import private_key_in
 from gossamer.privacy.pairs import OwnPairs, Steps
 
 DIGITS = 32  # of a fingerprint, in hexadecimal
@@ -103,7 +104,7 @@ def _agreed(plan: Plan, j: int, keys: Mapping[str, X25519PublicKey]) -> X25519Pu
 def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
     """The party's secret, which from here on is in its journal alone."""
     place = plan.folder / plan.config.party.secret
-    brought, kept = _read_secret(place), journal.secret
+    brought, kept = read_secret(place), journal.secret
     if brought is None and kept is None:
         raise GossamerError(
             f"learner {plan.learner} has no secret: {place} went into a journal at the first start, which "
@@ -121,7 +122,7 @@ def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
 def check_secret(plan: Plan) -> None:
     """Refuse what a start would, and move nothing: a secret that is not agreed on, or none and no journal either."""
     place = plan.folder / plan.config.party.secret
-    brought = _read_secret(place)
+    brought = read_secret(place)
     if brought is not None:
         check_own_secret(plan, brought, place)
     elif not (plan.folder / plan.config.party.journal).exists():
@@ -137,14 +138,15 @@ def check_own_secret(plan: Plan, secret: X25519PrivateKey, place: Path) -> None:
         )
 
 
-def _read_secret(place: Path) -> X25519PrivateKey | None:
+def read_secret(place: Path) -> X25519PrivateKey | None:
+    """A party's secret; None where there is none."""
     try:
-        secret = serialization.load_pem_private_key(place.read_bytes(), password=None)
+        secret = private_key_in(place.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise GossamerError(f"{place} cannot be read ({error.strerror}): let its owner read it.") from None
-    except (ValueError, TypeError):  # what is wrong with it may quote it
+    except ValueError:  # what is wrong with it may quote it
         secret = None
     if not isinstance(secret, X25519PrivateKey):
         raise GossamerError(f"{place} is no X25519 key as PEM without a password: put back the party's own.")

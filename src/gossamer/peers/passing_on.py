@@ -96,7 +96,11 @@ class PassingOn:
         self._known.pop(neighbour, None)
 
     def receive(self, sender: int, version: int, payload: bytes | memoryview) -> Change | None:
-        """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence."""
+        """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence.
+
+        One that cannot be kept, as on a full disk, is not refused: that ends the learner as in any round, and is no
+        news for a neighbour.
+        """
         try:
             signed = parse_signed(bytes(payload), f"change {version}")
             if version < 1:
@@ -105,10 +109,12 @@ class PassingOn:
                 if signed.digest != self._party.history.changes[version - 1].digest:
                     raise GossamerError(f"it is another change {version} than the one that was accepted here.")
                 return None
-            return self._accept(signed)
+            change, frame = self._checked(signed)
+            self._refuse_past(change)
         except GossamerError as error:
             self.refused = quoted(f"learner {sender} sent a change that is refused: {error}", SAID)
             raise RefusedError(CAPABILITY, self.refused) from None
+        return self._accept(signed, change, frame)
 
     def take(self, signed: Signed) -> Change | None:
         """Take a document from a file; None where it is here already."""
@@ -119,11 +125,12 @@ class PassingOn:
             raise GossamerError(
                 f"this change {version} is another one than was accepted here, and does nothing: take the file away."
             )
-        change = self._checked(signed)
+        change, frame = self._checked(signed)
         self._check_time(change)
-        return self._accept(signed)
+        return self._accept(signed, change, frame)
 
-    def _checked(self, signed: Signed) -> Change:
+    def _checked(self, signed: Signed) -> tuple[Change, bytes]:
+        """What it says, and the frame in which it is passed on; refuses one that nobody may take."""
         if len(signed.signatures) > MOST_SIGNATURES:
             raise GossamerError(
                 f"a document with {len(signed.signatures)} signatures: expected {MOST_SIGNATURES} at most."
@@ -131,17 +138,17 @@ class PassingOn:
         change = read_change(signed)
         self._verify(signed, change, self._party.history)
         self._party.history.check(change, self._party.algorithm, self._party.steps)
-        return change
+        return change, _framed(change.version, signed.encoded())
 
-    def _accept(self, signed: Signed) -> Change:
-        change, document = self._checked(signed), signed.encoded()
+    def _refuse_past(self, change: Change) -> None:
         if change.at <= self._party.round:
             raise GossamerError(
                 f"{change.named} is of round {change.at}, and learner {self._party.i} is in round "
                 f"{self._party.round}: choose a later one."
             )
-        frame = _framed(change.version, document)  # refuses one that is too long to be passed on, before it is kept
-        self._party.journal.keep_change(change.version, document)
+
+    def _accept(self, signed: Signed, change: Change, frame: bytes) -> Change:
+        self._party.journal.keep_change(change.version, signed.encoded())
         self._frames.append(frame)
         self._party.change(change)
         self.refused = None

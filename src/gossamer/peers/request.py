@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.certificates import Pair, check_host, key_pem
+from gossamer.peers.parsed import public_key_in
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.peers.spoken import slow_digest, spoken
 from gossamer.peers.succession import Steps, check_succession, der_of, key_fingerprint, parsed_steps
@@ -84,7 +84,7 @@ def check_request(signed: Signed, what: str) -> Request:
     try:
         if (given["kind"], given["run"]) != (KIND, ""):
             raise ValueError("it is of another kind")
-        key = serialization.load_der_public_key(bytes.fromhex(given["key"]))
+        key = public_key_in(bytes.fromhex(given["key"]))
         if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
             raise ValueError("its key is not of P-256")
         if not any(one.get("by") == BY and signed.holds(one, key) for one in signed.signatures):

@@ -18,6 +18,7 @@ What a list does not reach is a party that has not got it: it goes by files, as 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from gossamer.peers.signed import Signed, read_signed
 
 KIND, FILE, ACCEPTED = "revoked", "revoked.json", "revoked-accepted.json"
 NAMES = ("key", "serial", "certificate")
+HEXADECIMAL = re.compile(r"[0-9a-f]+", re.ASCII)
 
 
 class RevokedList(NamedTuple):
@@ -62,7 +64,8 @@ def list_in(signed: Signed, what: str) -> RevokedList:
             named = [name for name in NAMES if name in one]
             if type(one["learner"]) is not int or len(named) != 1 or set(one) - {"learner", *NAMES}:
                 raise ValueError(f"an entry has a learner and one of {', '.join(NAMES)}")
-            int(one[named[0]], 16)
+            if not HEXADECIMAL.fullmatch(one[named[0]]):  # in another form it would be another text, and revoke nothing
+                raise ValueError(f"its {named[0]} must be hexadecimal, in small letters")
     except (ValueError, KeyError, TypeError) as error:
         raise GossamerError(
             f"{what} is no list of revoked certificates ({error}): take it from who signed it."

@@ -17,13 +17,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.certificates import Identities, Pair, signing_key
+from gossamer.peers.parsed import certificate_in
 from gossamer.peers.succession import ALGORITHM
 
 AUTHORITY = "authority"
@@ -98,9 +98,7 @@ class Signed:
         """Who made a signature; None where it does not hold."""
         by = one.get("by")
         try:
-            shown = x509.load_pem_x509_certificate(
-                authority if by == AUTHORITY else str(one.get("certificate")).encode()
-            )
+            shown = certificate_in(authority if by == AUTHORITY else str(one.get("certificate")).encode())
         except ValueError:
             return None
         if not self.holds(one, shown.public_key()):

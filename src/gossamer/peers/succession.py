@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gossamer.errors import GossamerError
+from gossamer.peers.parsed import public_key_in
 
 SUCCESSION = x509.ObjectIdentifier("2.25.147690646255406063061854875601672638225")  # a UUID, as X.667 allows
 PREFIX = b"gossamer key succession 1\n"
@@ -51,7 +52,7 @@ def check_succession(steps: Steps, last: Any) -> list[str]:
             raise ValueError(f"more than {MOST} keys")
         ders = [bytes.fromhex(key) for key, _ in steps]
         for own, next_, (_, value) in zip(ders, [*ders, der_of(last)][1:], steps, strict=True):
-            key = serialization.load_der_public_key(own)
+            key = public_key_in(own)
             if not isinstance(key, ec.EllipticCurvePublicKey):
                 raise ValueError("a key of another kind")
             key.verify(bytes.fromhex(value), PREFIX + next_, ALGORITHM)
@@ -72,7 +73,7 @@ def steps_in(shown: x509.Certificate) -> Steps:
     try:
         extension: Any = shown.extensions.get_extension_for_oid(SUCCESSION).value
         return parsed_steps(json.loads(extension.value))
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, ValueError, RecursionError):
         return []
 
 

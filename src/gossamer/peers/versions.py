@@ -81,6 +81,7 @@ class Place(NamedTuple):
     numbers: tuple[int, ...]  # the members, in the order of public values
     heard: frozenset[int]  # whom it hears over any link
     told: frozenset[int]  # and who hears it
+    start: Any  # a state of one parameter: of what is emitted from it, the channels are those of any state
 
 
 class Places:
@@ -143,7 +144,8 @@ class Places:
             version, PublicValues(self._algorithm, network, _rows(network, version, mixes))
         )
         heard, hearers = (frozenset(j for some in of.values() for j in some) for of in (hears, tells))
-        return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers, heard, hearers)
+        start = self._algorithm.init(rows, np.zeros((1, 1)))
+        return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers, heard, hearers, start)
 
     # -- who is a neighbour, and when ------------------------------------------------------------------------------
 
@@ -231,8 +233,7 @@ class Places:
     def channels(self, t: int) -> dict[str, tuple[Matrix, bool]]:
         """What everybody sends in round t: over which links, and whether it is pushed."""
         place = self.at(t)
-        state = self._algorithm.init(place.rows, np.zeros((1, 1)))
-        sent = self._algorithm.emit(state, np.zeros((1, 1)), place.rows, t)
+        sent = self._algorithm.emit(place.start, np.zeros((1, 1)), place.rows, t)
         over_time = self._algorithm.over_time
         pushed = over_time.pushed if over_time is not None else {}
         return {channel: (out.over, channel in pushed) for channel, out in sent.items()}
