@@ -48,6 +48,9 @@ def open_page(
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    if not driver.current_url.startswith(url.split("?")[0].split("#")[0]):
+        driver.get("about:blank")  # what the page before it still asked of a server that has ended is none of its own
+        driver.get_log("browser")
     driver.get(url)
     wait_for(driver, "document.documentElement.dataset.ready === 'true'")
 

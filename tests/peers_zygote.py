@@ -30,7 +30,7 @@ from gossamer.models import kernels  # noqa: F401
 from gossamer.peers import compiled  # noqa: F401
 from gossamer.peers.config import read_config
 from gossamer.peers.links import Links
-from gossamer.peers.passing import exit_code
+from gossamer.peers.passing import CODE, passing_state
 from gossamer.peers.process import run_learner
 from gossamer.peers.wire import Part, split_frames, unpack
 from gossamer.privacy import exact_gaussian, exact_laplace, table
@@ -86,7 +86,7 @@ def child(folder, fault, tapped, known, files):
         return run_learner(plan, fault_at(*fault) if fault else None)
     except GossamerError as error:
         print(f"gossamer: {error}", file=sys.stderr, flush=True)
-        return exit_code(error)
+        return 2 if passing_state(error) is None else CODE  # as `gossamer peer run` does
 
 
 def main():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
 
+import msgspec
+
 import gossamer as gs
 from gossamer.peers.certificates import issue_certificate, make_authority
 from gossamer.peers.compared import BYTES, digest_of, words_of
-from gossamer.peers.config import PrivacyPlan, read_config
+from gossamer.peers.config import Config, Plain, PrivacyPlan, read_config
 from gossamer.peers.declaration import declare, reach_of
 from gossamer.peers.spoken import WORDS, spoken
 from test_operations import edit
@@ -157,7 +161,17 @@ def test_a_certificate_near_its_end_is_a_warning(place, gossamer):
     changed_certificate(place, 5)
     code, about = found(gossamer, place)
     assert code == 0
-    assert any("in 5 days" in sentence for sentence in about["warnings"])
+    assert any("The certificate ends on" in sentence for sentence in about["warnings"])
+
+
+def test_records_that_are_too_few_for_the_first_round_are_named(place, gossamer):
+    """A learner listens from when it has them, and its neighbours wait until then."""
+    edit(place, "[data]", "[data]\nfollow = true")
+    lines = (place / "records.csv").read_text().splitlines(keepends=True)
+    for kept, said in ((1, True), (3, False)):
+        (place / "records.csv").write_text("".join(lines[:kept]))
+        warnings = found(gossamer, place)[1]["warnings"]
+        assert any("waits for records before it listens: 1 are needed, 0 are there" in one for one in warnings) == said
 
 
 def test_who_can_come_to_a_place():
@@ -210,3 +224,15 @@ def test_the_words_are_the_same_at_all_and_others_where_anything_is(tmp_path):
     others = [("x" * 64, "b", {0: "c", 1: "d"}), ("a" * 64, "x", {0: "c", 1: "d"}), ("a" * 64, "b", {0: "c", 1: "x"})]
     assert len(known) == BYTES
     assert len({known, *(digest_of(*one) for one in others), digest_of("a" * 64, "b", {})}) == 5
+
+
+def test_every_key_of_party_toml_is_in_the_manual():
+    """Table by table: a key that nobody can look up is one that nobody sets."""
+    manual = (Path(__file__).parents[1] / "docs" / "peers.md").read_text()
+    manual = manual[manual.index("## party.toml") : manual.index("## Rounds")]
+    for table in msgspec.structs.fields(Config):
+        kinds = [one for one in (table.type, *get_args(table.type)) if isinstance(one, type) and issubclass(one, Plain)]
+        part = manual[manual.index(f"| **[{table.name}") :]
+        part = part[: part.find("| **[", 5)] if "| **[" in part[5:] else part
+        for key in msgspec.structs.fields(kinds[0]):
+            assert f"| `{key.name}` |" in part, (table.name, key.name)

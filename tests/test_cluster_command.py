@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,20 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(world.importlib, "import_module", missing)
     with pytest.raises(gs.GossamerError, match=r"MPI cannot be loaded \(No module named 'mpi4py.MPI'\): install"):
         world.load_mpi()
+
+
+def test_a_rank_waits_until_what_it_says_has_been_read():
+    """Its launcher ends with it, and forwards nothing more."""
+    read, write = os.pipe()
+    os.write(write, b"gossamer: why\n")
+    waits = threading.Thread(target=world._wait_until_read, args=(write,))
+    waits.start()
+    waits.join(0.5)
+    assert waits.is_alive()
+    os.read(read, 100)
+    waits.join(PATIENCE)
+    assert not waits.is_alive()
+    with tempfile.TemporaryFile() as file:
+        world._wait_until_read(file.fileno())  # nobody reads it from here
+    os.close(read)
+    os.close(write)

@@ -17,7 +17,7 @@ import gossamer as gs
 from gossamer.peers import certificates
 from gossamer.peers import links as links_module
 from gossamer.peers.config import Neighbour, read_config, to_toml
-from gossamer.peers.dials import Dials, decode_dials, encode_dials, opens, places_of, tell_apart
+from gossamer.peers.dials import Dials, addresses_of, decode_dials, encode_dials, opens, tell_apart
 from gossamer.peers.folders import learners_in
 from gossamer.peers.links import Links
 from gossamer.peers.transport import Wiring
@@ -245,9 +245,9 @@ def test_words_of_the_file_say_who_opens_what():
     for word, (sending, hearing) in words.items():
         assert (opens(word, True), opens(word, False)) == (sending, hearing)
     given = {"1": Neighbour("a:1", dial="self"), "2": Neighbour(dial="neighbour"), "4": Neighbour("d:4")}
-    assert places_of(0, "a:0", given, [1, 2, 4], [1, 2, 4]) == ({1: "a:1", 2: None, 4: "d:4"}, {1: "a:1"})
+    assert addresses_of(0, "a:0", given, [1, 2, 4], [1, 2, 4]) == ({1: "a:1", 2: None, 4: "d:4"}, {1: "a:1"})
     with pytest.raises(gs.GossamerError, match=r"this party dials learner 3, which it hears, and \[neighbours.3\]"):
-        places_of(0, None, {"3": Neighbour(dial="receiver")}, [], [3])
+        addresses_of(0, None, {"3": Neighbour(dial="receiver")}, [], [3])
 
 
 def set_dial(place, changes, listen=True):
@@ -259,6 +259,22 @@ def set_dial(place, changes, listen=True):
     party = config.party if listen else msgspec.structs.replace(config.party, listen=None)
     changed = msgspec.structs.replace(config, neighbours=neighbours, party=party)
     (place / "party.toml").write_text(to_toml(changed), encoding="utf-8")
+
+
+def test_receivers_dial_where_both_files_say_so(tmp_path, fleet_of):
+    """[neighbours.N] dial = "receiver", in both parties' files: each opens the links that it hears on."""
+    m, steps, network = 3, 40, gs.Network.ring(3)
+    make(tmp_path / "run", steps, network, m=m)
+    places = learners_in(tmp_path / "run")
+    set_dial(places[1], {"0": "receiver", "2": "receiver"})
+    for place in (places[0], places[2]):
+        set_dial(place, {"1": "receiver"})
+    assert "[neighbours.1]\naddress = " in (places[0] / "party.toml").read_text()
+    assert 'dial = "receiver"' in (places[0] / "party.toml").read_text()
+    fleet = fleet_of(tmp_path / "run", m=m)
+    fleet.start()
+    np.testing.assert_allclose(fleet.finish(), simulated_run(steps, network, m), rtol=0, atol=1e-12)
+    assert not any(fleet.status(i)["differs"] for i in range(m))
 
 
 def test_a_party_without_a_port_runs_with_the_others_and_comes_back(tmp_path, fleet_of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import random
@@ -19,7 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import gossamer as gs
 from gossamer.peers.bundle import Bundle, read_bundle, write_bundle
-from gossamer.peers.certificates import Identities, Pair, certify, issue_certificate, make_authority, members_in
+from gossamer.peers.certificates import (
+    Identities,
+    Pair,
+    certify,
+    issue_certificate,
+    key_pem,
+    make_authority,
+    members_in,
+)
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import sign
@@ -174,6 +183,14 @@ def test_the_old_way_says_what_it_is(gossamer):
     assert "bring their records" in err
 
 
+def test_a_budget_beside_noise_that_is_stated_is_refused(gossamer, tmp_path):
+    """One of the two would be left out without a word, and it would be the budget."""
+    code, _, err = gossamer("peers", "init", "demo", "--learners", M, *DECLARED, "--epsilon", 3, "--noise", 0)
+    assert code == 2
+    assert "--epsilon finds the noise and --noise states it: give one of them" in err
+    assert not (tmp_path / "demo").exists()
+
+
 def test_what_another_signed_changed_or_sent_is_refused(tmp_path):
     key, secret = ec.generate_private_key(ec.SECP256R1()), X25519PrivateKey.generate().public_key()
     good = make_request(key, secret, "north", "a.example.org:7400")
@@ -191,7 +208,7 @@ def test_what_another_signed_changed_or_sent_is_refused(tmp_path):
         with pytest.raises(gs.GossamerError, match="it is no request of a party"):
             check_request(one, "it")
     for name, address in (("", None), ("a\nb", None), ("x" * 65, None), ("north", "here"), ("north", "a b:1")):
-        with pytest.raises(gs.GossamerError, match="no request of a party"):
+        with pytest.raises(gs.GossamerError, match=r"expected (1 to 64 letters|HOST:PORT)"):
             make_request(key, secret, name, address)
     assert good.words != thief.words
 
@@ -207,7 +224,7 @@ def test_a_party_takes_only_what_is_for_its_keys(enrolled):
     stolen = issue_certificate(signer, 1).certificate
     other = read_bundle(study / "learner-2.json")
     wrong = {
-        "the key is not the certificate's": other,
+        "is learner 2's, and was made for another key": other,
         "certificates of learners": tampered(bundle, **{"members.pem": bundle.files["certificate.pem"]}),
         "have one that the run's authority has not signed": tampered(bundle, **{"members.pem": stolen.decode()}),
         "expected 0 to 2": tampered(
@@ -273,8 +290,11 @@ def test_a_bundle_with_text_that_has_no_bytes_or_a_graph_elsewhere_is_refused(en
 def test_a_host_that_no_certificate_should_have_is_refused(tmp_path, host, gossamer):
     """A name with * in it would be good for others, too; one that is not ASCII made a traceback of it."""
     key = ec.generate_private_key(ec.SECP256R1())
-    with pytest.raises(gs.GossamerError, match="no request of a party"):
+    with pytest.raises(gs.GossamerError, match="expected HOST:PORT"):
         make_request(key, None, "north", f"{host}:7400")
+    asked = make_request(key, None, "north", "a.example.org:7400").signed.document | {"address": f"{host}:7400"}
+    with pytest.raises(gs.GossamerError, match="no request of a party"):
+        check_request(Signed(asked).signed_by(Pair(key_pem(key), b""), "party"), "it")
     with pytest.raises(gs.GossamerError, match="expected an IP address or a name"):
         issue_certificate(make_authority("run"), 1, [host])
     code, _, err = gossamer("peers", "init", "study", "--learners", 2, "--hosts", f"{host},b", *DECLARED)
@@ -284,7 +304,7 @@ def test_a_host_that_no_certificate_should_have_is_refused(tmp_path, host, gossa
 
 @pytest.mark.parametrize("port", ["0", "65536", "٧٤٠٠", "9" * 5000, "", "http"])
 def test_a_port_that_there_is_not_is_refused(port):
-    with pytest.raises(gs.GossamerError, match="no request of a party"):
+    with pytest.raises(gs.GossamerError, match="expected HOST:PORT"):
         make_request(ec.generate_private_key(ec.SECP256R1()), None, "north", f"a.example.org:{port}")
 
 
@@ -334,6 +354,39 @@ def test_a_certificate_does_not_outlive_the_one_that_signed_it(enrolled):
     shown = x509.load_pem_x509_certificate((study / "learner-0/certificate.pem").read_bytes())
     signer = x509.load_pem_x509_certificate((study / "authority/certificate.pem").read_bytes())
     assert shown.not_valid_after_utc <= signer.not_valid_after_utc
+
+
+def test_whoever_signs_says_until_when_and_what_cuts_it_short(enrolled, gossamer):
+    study, mine, _ = enrolled("--days", 20)
+    assert gossamer("party", "join", mine / "learner-1", study / "learner-1.json")[0] == 0
+    assert gossamer("party", "renew", mine / "learner-1")[0] == 0
+    until = f"{datetime.date.today() + datetime.timedelta(days=90)}"
+    code, out, _ = gossamer("peers", "sign", study, mine / "learner-1/renewal.json", "--days", 90)
+    assert code == 0
+    assert f"ends on {until}." in out
+    code, out, _ = gossamer("peers", "sign", study, mine / "learner-1/renewal.json")
+    assert code == 0
+    assert "with the authority's own: let another follow" in out
+
+
+def test_a_mistake_on_the_way_into_a_run_says_what_to_do(enrolled, gossamer, tmp_path):
+    """The wrong folder, the wrong order, a step that was left out: each has one sentence, and changes nothing."""
+    study, mine, _ = enrolled()
+    place, bundle = mine / "learner-1", study / "learner-1.json"
+    for words, why in {
+        ("party", "new", "west", "--address", "here"): "--address here: expected HOST:PORT",
+        ("peers", "sign", study, place): "is a folder: give the file in it",
+        ("party", "join", tmp_path / "nowhere", bundle): "has no request.json",
+        ("peer", "check", place): "has not joined a run yet: gossamer party join",
+        ("peer", "accept", bundle, place): "say the folder first, and then the file",
+        ("peers", "up", study): "each party runs its learner in its own folder",
+    }.items():
+        code, _, err = gossamer(*words)
+        assert code == 2, words
+        assert why in err
+    code, out, _ = gossamer("peers", "status", study)
+    assert code == 0
+    assert "have their own keys" in out
 
 
 def test_the_form_of_a_bundle_is_plain(enrolled):

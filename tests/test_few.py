@@ -78,7 +78,7 @@ def test_words_are_summed_to_the_same_bits(no_numba, seed):
 @given(seed=seeds)
 def test_values_are_put_on_their_grid_to_the_same_bits(seed):
     rng = np.random.default_rng(seed)
-    rows, n = int(rng.integers(1, 4)), int(rng.integers(1, 20))
+    rows, n = int(rng.integers(1, 4)), int(rng.integers(1, 100))
     values, grid = rng.normal(size=(rows, n)) * 1e3, 2.0 ** rng.uniform(-40, 3, rows)
     noise = rng.integers(-(2**45), 2**45, rows * n)
     one, two = np.zeros(values.shape), np.zeros(values.shape)

@@ -5,6 +5,7 @@ Whatever flips, the journal is refused with one sentence, or what it says is wha
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import sqlite3
@@ -158,6 +159,41 @@ def test_a_round_of_other_settings_is_nobodys(tmp_path):
     journal.close()
     journal = opened(tmp_path, "other")
     assert journal.latest() is None
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update late set sender = 2 where round = 1", "update late set round = 9 where round = 5",
+        "delete from late where round = 3", "insert into late values (2, 3)",
+    ],
+)  # fmt: skip
+def test_what_a_learner_went_on_without_is_what_the_newest_round_says(kept, tmp_path, change):
+    """A few rows, which bits that flip at random seldom hit."""
+    folder = shutil.copytree(kept / "no log", tmp_path / "copy")
+    with contextlib.closing(sqlite3.connect(folder / "j.db", isolation_level=None)) as db:
+        assert db.execute(change).rowcount == 1
+    with pytest.raises(gs.GossamerError, match="what it went on without has changed on the disk"):
+        opened(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["update changes set document = cast('{ }' as blob) where version = 1", "delete from changes where version = 1"],
+)
+def test_a_document_that_was_accepted_is_what_it_was(tmp_path, change):
+    """Who takes part, and from which round on, is not to be changed by a disk."""
+    journal = opened(tmp_path)
+    for version in (1, 2):
+        journal.keep_change(version, b"{}%d" % version)
+    assert journal.changes() == [b"{}1", b"{}2"]
+    journal.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as db:
+        assert db.execute(change).rowcount == 1
+    journal = opened(tmp_path)
+    with pytest.raises(gs.GossamerError, match=r"change [12] is not what was accepted"):
+        journal.changes()
     journal.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers import wire
-from gossamer.peers.mixing import add_scaled, all_within, set_scaled
+from gossamer.peers.mixing import add_scaled, add_terms, all_within, set_scaled
 from gossamer.peers.wire import MESSAGE_LIMIT, PAYLOAD_LIMIT, Part, RefusedError, pack_vectors, split_frames, unpack
-from test_peers import Noise, Team
+from peers_hub import Faults
+from test_peers import Noise, Team, simulated
 
 KINDS = pytest.mark.parametrize("dtype", ["f8", "f4"])
 SIZES = st.one_of(st.integers(0, 3000), st.sampled_from([PAYLOAD_LIMIT + k for k in (-17, -8, 0, 8, 17)]))
@@ -100,3 +103,43 @@ def test_noise_is_asked_for_once_a_round_however_many_listeners_there_are(tmp_pa
     monkeypatch.setattr("test_peers.Noise", Counted)
     Team(tmp_path, steps=5).run()
     assert len(asked) == len(set(asked)) > 0
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@given(cuts=st.lists(st.integers(0, 60), max_size=4), weights=st.lists(st.floats(-2, 2), min_size=1, max_size=3))
+@settings(deadline=None, max_examples=40)
+def test_a_vector_is_mixed_to_the_same_bits_in_whatever_pieces_it_came(dtype, cuts, weights):
+    size, kind = 60, wire.DTYPES[dtype]
+    rng, ends = np.random.default_rng(len(cuts)), sorted([0, *cuts, size])
+    vectors = [rng.normal(size=size).astype(kind) for _ in weights]
+    whole, found = np.full(size, np.nan), np.full(size, np.nan)
+    for k, (vector, weight) in enumerate(zip(vectors, weights, strict=True)):
+        (add_scaled if k else set_scaled)(whole, vector, weight)
+    terms = [
+        ([vector[first:end] for first, end in pairwise(ends)], weight)
+        for vector, weight in zip(vectors, weights, strict=True)
+    ]
+    add_terms(found, terms)
+    assert found.tobytes() == whole.tobytes()
+
+
+def test_vectors_in_many_parts_over_bad_links_change_nothing(tmp_path, monkeypatch):
+    """Two numbers a part: some are lost, come twice or in another order, and what is begun is begun anew."""
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", 16)
+    team = Team(tmp_path, faults=Faults(lose=0.1, repeat=0.1, late=0.1, damage=0.05), steps=6)
+    np.testing.assert_allclose(team.run(), simulated(steps=6), rtol=0, atol=1e-12)
+    assert max(part for *_, part in team.payloads) > 2
+    assert all(len(seen) == 1 for seen in team.payloads.values())
+    assert "parts" in {reason for node in team.nodes.values() for _, reason in node.refused}
+
+
+def test_a_vector_that_comes_again_with_another_last_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", 16)
+    team = Team(tmp_path)
+    party = team.parties[0]
+    who = next(one.sender for one in party.missing() if one.channel == "theta")
+    pieces = [bytes(frame.payload) for frame in wire.split_vector(0, "theta", wire.encode(np.ones(party.size), "f8"))]
+    party.receive(who, 0, "theta", *pieces)
+    party.receive(who, 0, "theta", *map(memoryview, pieces))
+    with pytest.raises(RefusedError, match="drawn again"):
+        party.receive(who, 0, "theta", *pieces[:-1], pieces[-1][::-1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ import gossamer as gs
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.membership import read_change
+from gossamer.peers.wire import unpack
 from membership_runs import M, Members, by_hand, change_of, compare
 from peers_hub import Faults
 
@@ -53,6 +57,28 @@ def test_who_leaves_is_gone_from_the_agreed_round_on(team_of, kind, faults):
     assert all(team.parties[i].history.version == 1 for i in range(M))
 
 
+def test_who_leaves_is_told_that_nobody_needs_it_any_more(team_of):
+    """Also by a neighbour that heard its last word before it got to that round itself: nothing is said twice."""
+    team, at = team_of(network=gs.Network.ring(4)), 17
+    team.reach(4)
+    team.accept(0, change_of(team, at, leaves=[3]))
+    team.until(lambda: team.parties[1].round == at - 2)
+    team.dead.add(1)  # learners 0 and 2 wait for it in the round before, and learner 3, which hears them, does not
+    team.until(lambda: team.parties[3].round == at)
+    for _ in range(3):
+        for i in (3, 0, 2):
+            team.boxes[i].turn(team.nodes[i].take)
+    assert [team.parties[i].round for i in (0, 2)] == [at - 1, at - 1]
+    team.dead.discard(1)
+    for _ in range(10):
+        for i in team.nodes:
+            team.boxes[i].turn(team.nodes[i].take)
+    assert team.nodes[3].over
+    _, refusal = map(unpack, team.nodes[0].answer_stranger(3))
+    assert "has left with change 1" in refusal.header.sentence
+    assert not team.nodes[0].differences
+
+
 def test_a_crash_at_any_moment_around_a_change_leads_to_the_same_bytes(team_of):
     """Everybody is ended, once each, when it accepts, and at every commit from two rounds before to two after."""
     team, document = team_of("push_pull"), None
@@ -90,6 +116,27 @@ def test_a_crash_around_a_join_and_a_loss_leads_to_the_same_bytes(team_of, kind)
     accepted = {i: rounds[0] for i, rounds in team.accepted.items()}
     compare(team, by_hand(kind, ONE_WAY, STEPS, STEP_OF[kind], [document], accepted)[0])
     assert all(len(payloads) == 1 for payloads in team.sent.values())
+
+
+def test_a_document_that_a_journal_has_lost_is_told_again(team_of):
+    """SQLite leaves out the end of its log without a word: whoever begins another life is told all of them anew."""
+    team = team_of("push_pull")
+    document = change_of(team, 25, leaves=[3])
+    team.reach(4)
+    team.accept(0, document)
+    i = team.parties[3].tells[0]
+    tell = [node for node in team.nodes.values() if i in node.party.tells]
+    team.until(lambda: all(node.membership.version and node.membership.knows(i) for node in tell))
+    assert team.parties[i].round < 25
+    team.journals[i].close()
+    with contextlib.closing(sqlite3.connect(team.folder / f"{i}.db", isolation_level=None)) as db:
+        db.execute("delete from changes")
+    team.start(i)
+    assert team.parties[i].history.version == 0
+    team.nodes[i].greet()
+    team.finish()
+    assert team.parties[i].history.version == 1
+    compare(team, by_hand("push_pull", ONE_WAY, STEPS, STEP_OF["push_pull"], [document])[0])
 
 
 def test_who_comes_back_after_it_was_put_out_is_told_so(team_of):

@@ -66,8 +66,16 @@ def test_leave_join_and_put_out(tmp_path, fleet_of, gossamer):
 
     # Learner 4 is lost.
     fleet.kill(4)
-    code, _, err = gossamer("peers", "change", "run", "--at", 110, "--lost", 4)
+    code, _, err = gossamer("peers", "change", "run", "--at", 100, "--lost", 2, "--again")
+    assert code == 2
+    assert "has accepted change 1" in err, "what is agreed on is not made again"
+    assert gossamer("peers", "change", "run", "--at", 70, "--lost", 2)[0] == 0
+    code, _, err = gossamer("peer", "accept", "run/learner-5", "run/changes/2.json")
+    assert code == 2
+    assert "make it again with a later one" in err
+    code, out, err = gossamer("peers", "change", "run", "--at", 110, "--lost", 4, "--again")
     assert code == 0, err
+    assert "no party may have" in out
     assert gossamer("peer", "accept", "run/learner-5", "run/changes/2.json")[0] == 0
     bring(STEPS)
     left = (0, 1, 2, JOINS)

@@ -16,6 +16,7 @@ from gossamer.peers.passing_on import distances
 from gossamer.peers.proposing import grown
 from gossamer.peers.release import Release
 from gossamer.peers.signed import Signed, parse_signed
+from gossamer.peers.wire import Known, RefusedError
 from membership_runs import M, Members, change_of
 from peers_hub import Faults
 
@@ -125,6 +126,19 @@ def test_two_documents_of_one_version_stop_the_run_and_do_not_split_it(team_of):
     assert all(party.round < 40 for party in team.parties.values()), "nobody plays on either graph"
     said = [sentence for node in team.nodes.values() for sentence in node.differences.values()]
     assert any("another change 1" in sentence for sentence in said)
+
+
+def test_who_says_that_it_has_another_document_is_sent_nothing_of_rounds(team_of):
+    """Its word alone is enough: what it has need not have come here."""
+    team = team_of()
+    team.reach(4)
+    team.nodes[0].accept(change_of(team, 20, leaves=[3]))
+    node, listener = team.nodes[0], team.parties[0].tells[0]
+    with pytest.raises(RefusedError, match="has another change 1 than this one: nothing more is sent to it"):
+        node.membership.heard(listener, Known(1, "another"))
+    assert not node.membership.knows(listener)
+    node.membership.heard(listener, Known(1, node.party.history.digest))
+    assert node.membership.knows(listener)
 
 
 def test_a_second_change_waits_for_the_first_and_follows_it(team_of):

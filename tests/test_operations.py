@@ -205,6 +205,30 @@ def test_a_mistake_gets_one_sentence_and_nothing_is_sent(tmp_path, words, monkey
         run_learner(read_config(place), quiet=True)
 
 
+@pytest.mark.parametrize(
+    ("table", "wrong", "says"),
+    [
+        ("neighbours.2", 'dial = "reciever"', ".2] dial: invalid enum value 'reciever', expected one of \"sender\", "),
+        ("neighbours.2", "believe = 3", "[neighbours.2] believe: expected `bool`"),
+        ("run", 'gradient = "newest"', "[run] gradient: invalid enum value 'newest', expected one of \"history\""),
+        ("run", "per_round = 0", "[run] per_round: expected `int` >= 1"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_place_in_the_file_and_what_it_may_be(tmp_path, table, wrong, says):
+    make(tmp_path / "run", 5, gs.Network.complete(3), m=3)
+    place = tmp_path / "run" / "learner-1"
+    name = wrong.partition(" ")[0]
+    lines = [line for line in (place / "party.toml").read_text().splitlines() if not line.startswith(f"{name} =")]
+    lines.insert(lines.index(f"[{table}]") + 1, wrong)
+    (place / "party.toml").write_text("\n".join(lines))
+    with pytest.raises(gs.GossamerError) as refused:
+        read_config(place)
+    assert says in str(refused.value)
+    (place / "party.toml").write_text("[neighbours]\n7 = 4\n")
+    with pytest.raises(gs.GossamerError, match=r"\[neighbours.7\]: expected `object`, got `int`"):
+        read_config(place)
+
+
 def test_a_budget_that_records_do_not_last_for_is_refused(tmp_path):
     make(tmp_path / "run", 20, RING, PrivacyPlan(epsilon=3.0), m=M)
     place = tmp_path / "run" / "learner-0"

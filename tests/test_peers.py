@@ -235,10 +235,13 @@ def test_long_vectors_come_in_parts(size):
         assert whole is None
         assert len(frame.payload) <= wire.PAYLOAD_LIMIT
         whole = assembly.add(frame.header, frame.payload)
-    np.testing.assert_array_equal(wire.decode(whole, "f8"), vector)
+    np.testing.assert_array_equal(np.concatenate([wire.decode(piece, "f8") for piece in whole]), vector)
     for wrong in (Part(3, "s", 1, len(frames)), Part(3, "s", 0, len(frames) + 1)):
         with pytest.raises(RefusedError, match="part"):
             wire.Assembly(size, "f8").add(wrong, frames[0].payload)
+    if size:
+        with pytest.raises(RefusedError, match="size"):
+            wire.Assembly(size, "f8").add(frames[0].header, frames[0].payload[:-8])
 
 
 def odd_frame(rng):

@@ -88,6 +88,14 @@ def test_releases_are_named_where_they_are_several(world):
     assert sentence.replace("\x1b", "?") in shown.file.getvalue()
 
 
+def test_why_a_learner_has_failed_is_a_sentence_beneath_the_table(world):
+    """In the table it would have stood in a column of words, one below the other."""
+    world.at(2, state="failed", why="the journal began with other settings.")
+    shown = Console(width=80, file=io.StringIO())
+    shown.print(view_of(world.statuses))
+    assert "• learner 2: the journal began with other settings." in shown.file.getvalue()
+
+
 def test_every_tenth_of_the_run_gets_a_line_with_the_slowest_round(world):
     world.all(state="running", life=1, round=0, steps=95)
     world.said()
@@ -142,7 +150,7 @@ def test_a_line_has_no_control_characters(capsys):
 def test_a_certificate_that_ends_and_one_that_is_not_taken_are_said():
     running = {"state": "running", "folder": "learner-3", "learner": 3}
     (ends,) = certificates_in([running | {"certificate_days_left": 6.6}, running | {"certificate_days_left": 200.0}])
-    assert ends == "The certificate of learner 3 ends in 7 days; gossamer party renew asks for another."
+    assert ends == "The certificate of learner 3 ends in 6 days; gossamer party renew asks for another."
     (ended,) = certificates_in([running | {"certificate_days_left": -1.0}])
     assert "links that stand go on, and new ones fail" in ended
     (why,) = certificates_in([running | {"credentials": "it is another's."}])

@@ -207,7 +207,7 @@ def test_budgets_and_certificates_that_come_to_their_end():
     assert kinds([seen(0, spent=7.0, paid_rounds=50.0, round=44)]) == []
     assert kinds([seen(0, spent=None, budget=None)]) == []
     assert kinds([seen(0, days_left=13.9)]) == [("certificate", "learner 0")]
-    assert "has 13 days left" in troubles_in([seen(0, days_left=13.9)])[0].sentence
+    assert "ends in 13 days" in troubles_in([seen(0, days_left=13.9)])[0].sentence
     assert "is no longer valid" in troubles_in([seen(0, days_left=-2.0)])[0].sentence
     assert kinds([seen(0, days_left=15.0)]) == []
 

@@ -20,10 +20,10 @@ from gossamer.peers.certificates import (
     Identities,
     Pair,
     Revoked,
+    certificate_fingerprint,
     certify,
-    fingerprint_in,
-    fingerprint_of_certificate,
     issue_certificate,
+    key_fingerprint_in,
     key_pem,
     make_authority,
 )
@@ -55,10 +55,10 @@ def test_what_is_revoked_is_nobodys():
 
     assert left(Revoked()) == [1, 1, 2]
     assert left(Revoked(serials=frozenset([serial]))) == [None, 1, 2]
-    assert left(Revoked(certificates=frozenset([fingerprint_of_certificate(second)]))) == [1, None, 2]
-    assert left(Revoked(certificates=frozenset([fingerprint_of_certificate(brought)]))) == [1, 1, None]
-    assert left(Revoked(keys=frozenset([fingerprint_in(first)]))) == [None, None, 2]
-    assert left(Revoked(keys=frozenset([fingerprint_in(brought)]))) == [1, 1, None]
+    assert left(Revoked(certificates=frozenset([certificate_fingerprint(second)]))) == [1, None, 2]
+    assert left(Revoked(certificates=frozenset([certificate_fingerprint(brought)]))) == [1, 1, None]
+    assert left(Revoked(keys=frozenset([key_fingerprint_in(first)]))) == [None, None, 2]
+    assert left(Revoked(keys=frozenset([key_fingerprint_in(brought)]))) == [1, 1, None]
 
 
 def test_a_revoked_key_has_handed_on_to_none():
@@ -69,9 +69,9 @@ def test_a_revoked_key_has_handed_on_to_none():
     middle = certify(signer, 1, own[1].public_key(), ["localhost"], 1, before=steps[:1])
     assert Identities(signer.certificate, members={1: enrolled}).whose(now) == 1
     for one in (enrolled, middle, now):
-        revoked = Revoked(keys=frozenset([fingerprint_in(one)]))
+        revoked = Revoked(keys=frozenset([key_fingerprint_in(one)]))
         assert Identities(signer.certificate, members={1: enrolled}, revoked=revoked).whose(now) is None
-    later = Revoked(keys=frozenset([fingerprint_in(now)]))
+    later = Revoked(keys=frozenset([key_fingerprint_in(now)]))
     assert Identities(signer.certificate, members={1: enrolled}, revoked=later).whose(middle) == 1
 
 
@@ -130,9 +130,11 @@ def test_a_learner_that_is_revoked_is_nobody_with_any_key_that_it_has_had(run, g
     assert gossamer("party", "renew", study / "learner-2", "--new-key")[0] == 0
     assert gossamer("peers", "sign", study, study / "learner-2/renewal.json")[0] == 0
     after = (study / "learner-2/certificate.pem").read_bytes()
-    assert fingerprint_in(before) != fingerprint_in(after)
+    assert key_fingerprint_in(before) != key_fingerprint_in(after)
     assert gossamer("peers", "revoke", study, "--learner", 2)[0] == 0
-    give(place, study)
+    code, out, _ = gossamer("peer", "accept", place, study / FILE)
+    assert code == 0
+    assert "what it names of learner 2 counts no more" in out
     known = read_credentials(read_config(place), keep=True).identities
     assert [known.whose(one) for one in (before, after)] == [None, None]
 
@@ -303,7 +305,7 @@ def test_who_dials_sends_only_to_the_learner_that_it_means(case):
             "another key": issue_certificate(signer, 1),
             "revoked": Pair(key_pem(key), renewed),
         }[case]
-        gone = Revoked(certificates=frozenset([fingerprint_of_certificate(renewed)] if case == "revoked" else []))
+        gone = Revoked(certificates=frozenset([certificate_fingerprint(renewed)] if case == "revoked" else []))
         strict, got = Identities(signer.certificate, members={1: enrolled}, revoked=gone), []
         everybody = Identities(signer.certificate)
         listener = Links(Wiring(1, "127.0.0.1:0", {}, [0], shown, everybody, got.append, lambda: b"hello"))
@@ -347,7 +349,12 @@ def test_a_document_is_checked_before_it_is_where_a_learner_looks(run, gossamer,
     code, _, err = gossamer("peer", "accept", place, document)
     assert code == 0, err
     assert len(read_credentials(read_config(place)).identities.authorities) == 2
-    code, _, err = gossamer("peer", "accept", place, document)
+    code, out, _ = gossamer("peer", "accept", place, document)
+    assert code == 0
+    assert "was accepted before" in out
+    later = read_signed(document).document | {"number": 7}
+    Signed(later).save(tmp_path / "later.json")
+    code, _, err = gossamer("peer", "accept", place, tmp_path / "later.json")
     assert code == 2
     assert "expected 2, the next" in err
     Signed({"kind": "request", "run": ""}).save(tmp_path / "other.json")

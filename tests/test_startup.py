@@ -105,6 +105,8 @@ def test_a_peer_that_waits_for_records_has_loaded_no_compiler(gossamer, tmp_path
         process.wait()
     assert "numpy" in maps
     assert not [name for name in ("numba", "llvmlite", "matplotlib", "torch") if f"/{name}/" in maps]
+    told = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert (told[0]["event"], told[0]["for"], told[0]["here"], told[0]["needed"]) == ("waiting", "records", 0, 4)
 
 
 PEER = """

@@ -16,7 +16,7 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
-from gossamer.peers import descriptors
+from gossamer.peers import descriptors, metrics
 from gossamer.peers.door import Door, Peer, peer_of
 from gossamer.peers.metrics import CONNECTIONS, Endpoint
 from test_links import linked
@@ -207,6 +207,30 @@ def test_metrics_are_for_few_at_a_time_and_drop_who_asks_nothing():
         assert time.monotonic() - before < 60
         for _, writer in idle:
             writer.transport.abort()
+        await endpoint.close()
+
+    asyncio.run(work())
+
+
+def test_metrics_let_in_no_more_than_a_few_at_a_time(monkeypatch):
+    """However long those stay: the next one is dropped at once, and its descriptor is free."""
+    monkeypatch.setattr(metrics, "SECONDS", LIMIT)
+
+    async def work():
+        port = free_ports(1)
+        endpoint = Endpoint(f"127.0.0.1:{port}", lambda: "figures")
+        await endpoint.start()
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
+        async with asyncio.timeout(LIMIT):
+            while endpoint.open < CONNECTIONS:
+                await asyncio.sleep(0.01)
+        assert [await asked(port) for _ in range(5)] == [None] * 5
+        assert endpoint.open == CONNECTIONS
+        for _, writer in idle:
+            writer.transport.abort()
+        async with asyncio.timeout(LIMIT):
+            while endpoint.open:
+                await asyncio.sleep(0.01)
         await endpoint.close()
 
     asyncio.run(work())

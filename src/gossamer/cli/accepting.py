@@ -43,12 +43,16 @@ def _accept_list(console: Console, plan: Plan, signed: Signed, document: Path) -
             f"{document} is list {given.number}, and list {before.number} was accepted before: that one stays in force."
         )
     _put(plan, plan.folder / revocation.FILE, document)
-    listed = ", ".join(str(one["learner"]) for one in given.entries)
-    say(console, f"List {given.number}: what it names of learners {listed} counts no more, within seconds.")
+    learners = sorted({int(one["learner"]) for one in given.entries})
+    whose = f"learner{'s' * (len(learners) > 1)} {', '.join(map(str, learners))}"
+    say(console, f"List {given.number}: what it names of {whose} counts no more, within seconds.")
 
 
 def _accept_authority(console: Console, plan: Plan, signed: Signed, document: Path) -> None:
-    number = 1 + sum(1 for _ in authorities.documents_in(plan.folder))
+    known = [path for path, _ in authorities.documents_in(plan.folder)]
+    if any(path.read_bytes() == document.read_bytes() for path in known):
+        return say(console, f"{document} was accepted before.")
+    number = 1 + len(known)
     path = authorities.path_of(plan.folder, number)
     if signed.document.get("number") != number:
         found = str(signed.document.get("number"))[:20]

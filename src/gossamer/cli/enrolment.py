@@ -10,7 +10,7 @@ from rich.console import Console
 from gossamer.cli.bullets import say
 from gossamer.errors import GossamerError
 from gossamer.peers.authorities import rotate
-from gossamer.peers.certificates import fingerprint_of_certificate, fingerprints_in, learner_of, name_of
+from gossamer.peers.certificates import certificate_fingerprint, key_fingerprints_in, learner_of, name_of
 from gossamer.peers.config import read_config
 from gossamer.peers.enrolment import Enrolled
 from gossamer.peers.folders import learners_in
@@ -47,7 +47,14 @@ def _next(done: Enrolled) -> Iterator[str]:
         listed = ", ".join(map(str, done.missing))
         yield f"Waiting for the requests of learners {listed}; nothing goes back before all are in."
     for i, path in sorted(done.bundles.items()):
-        yield f"Send {path} to learner {i}, which takes it with: gossamer party join FOLDER {path.name}"
+        yield f"Send {path} to {done.here[i].name}, which takes it with: gossamer party join FOLDER {path.name}"
+    if done.until is not None:
+        until = f"The certificate{'s end' if len(done.bundles) > 1 else ' ends'} on {done.until:%Y-%m-%d}"
+        yield (
+            f"{until}, with the authority's own: let another follow, gossamer peers rotate."
+            if done.cut
+            else f"{until}."
+        )
 
 
 def show_revoked(
@@ -65,9 +72,9 @@ def show_revoked(
         except ValueError:
             raise GossamerError(f"--serial {serial}: expected a number in hexadecimal.") from None
     elif certificate is not None:
-        what = [{"certificate": fingerprint_of_certificate(_read(certificate))}]
+        what = [{"certificate": certificate_fingerprint(_read(certificate))}]
     else:
-        what = [{"key": one} for one in fingerprints_in(_read(place / CERTIFICATE))]
+        what = [{"key": one} for one in key_fingerprints_in(_read(place / CERTIFICATE))]
     signer = None if authority is None else read_authority(authority)
     path = revoke(study, read_config(learners_in(study)[0]).run_name, learner, what, signer)
     _say_given(console, path, authority)

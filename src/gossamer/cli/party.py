@@ -61,7 +61,8 @@ def join(
         say(console, f"{folder} has its new certificate; a learner that runs takes it within seconds.")
         return
     plan = lay_out(folder, bundle)
-    say(console, f"{folder} is learner {plan.learner} of {plan.config.run.learners}, in run {plan.config.run.id}.")
+    m, i = plan.config.run.learners, plan.learner
+    say(console, f"{folder} is learner {i}{f' of {m}' if i < m else ', who joins'}, in run {plan.config.run.id}.")
     say_words(console, words_of(plan))
     say(console, f"Set [privacy] and [data] in {folder / 'party.toml'}: others have only proposed them.")
     say(console, f"Then: gossamer peer check {folder}, and gossamer peer run {folder}")

@@ -23,6 +23,7 @@ from gossamer.cli.peers_lines import (
     certificates_in,
     changes_in,
     differences_in,
+    failures_in,
     held_in,
     releases_in,
     spent_of,
@@ -32,7 +33,6 @@ from gossamer.cli.peers_lines import (
 )
 from gossamer.cli.words import lasting, printable
 from gossamer.errors import BadValue, GossamerError
-from gossamer.peers.standing import AGAIN
 from gossamer.spec import Spec
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
     "clip", "epsilon", "law", "delta", "where", "horizon", "releases", "band", "secrets", "colluders", "share", "noise",
     "steps", "learners", "graph",
     defaults={
-        "learners": 10, "step": "auto", "epsilon": "8", "law": "gaussian", "where": "source",
+        "learners": 10, "step": "auto", "law": "gaussian", "where": "source",
     },
     helps={
         "csv": "Records of one file, to be dealt out in turn; needs --target.",
@@ -57,7 +57,7 @@ peers = typer.Typer(help="A run of learners that are processes of their own: set
         "per_round": "Records that a learner takes in every round [default: 4; with --csv as many as it takes to read "
         "all in half of --steps].",
         "clip": "Scale back each record's gradient to this length [default: of classes, half of what features allow].",
-        "epsilon": "Each party's budget ε, one for all or one each: 1,2,4; each may change its.",
+        "epsilon": "Each party's budget ε, one for all or one each: 1,2,4; each may change its [default: 8].",
         "noise": "Seeded noise ν0,ς instead of a budget, or 0 for none: not private, for tests.",
         "step": "Step size λ0,v: λ0/(t+1)^v, or auto, by rule from what all parties know.",
         "gradient": "Over all records so far, or the newest only [default: history].",
@@ -86,7 +86,7 @@ def init(
     metrics_port: int | None = typer.Option(
         None, min=1, max=65000, help="The first learner's /metrics on its localhost; the others' follow [none]."
     ),
-    days: int = typer.Option(365, min=1, help="How long certificates are valid."),
+    days: int = typer.Option(365, min=1, help="How long certificates are valid; the authority's, ten times as long."),
     own_keys: bool = typer.Option(
         False, "--own-keys", help="Make no party's keys: each makes its own (party new), and peers sign lets it in."
     ),
@@ -180,7 +180,7 @@ def rotate(
     to: Path = typer.Option(help="The folder of the authority that follows; made where it is not there."),
     authority: Path | None = typer.Option(None, help="The one that it follows [default: FOLDER/authority]."),
     overlap: int = typer.Option(30, min=0, help="Days for which certificates of both count."),
-    days: int = typer.Option(365, min=1, help="How long a new authority's certificate is valid."),
+    days: int = typer.Option(3650, min=1, help="How long a new authority's certificate is valid."),
     unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, where the old key is lost."),
 ) -> None:
     """Let another authority sign certificates from now on: writes FOLDER/authority-N.json, for all parties.
@@ -206,6 +206,9 @@ def change(
     address: list[str] = typer.Option([], metavar="N=HOST:PORT", help="Where a party listens, if nobody here knows."),
     authority: Path | None = typer.Option(None, help="Where the authority's key is [default: FOLDER/authority]."),
     unsigned: bool = typer.Option(False, "--unsigned", help="For all parties to sign, and not the authority."),
+    again: bool = typer.Option(
+        False, "--again", help="In place of the newest document, which was refused and no party has accepted."
+    ),
 ) -> None:
     """Let parties join, leave or be put out from a round on: writes FOLDER/changes/K.json, for one party to accept.
 
@@ -226,7 +229,7 @@ def change(
     plain, requests = requests_in(join)
     wanted = Wanted(
         at, numbers_in("leave", leave), numbers_in("lost", lost), addresses_in("join", plain), graph,
-        addresses_in("address", address), requests,
+        addresses_in("address", address), requests, again,
     )  # fmt: skip
     show_change(Console(), folder, wanted, None if unsigned else authority or folder / "authority")
 
@@ -243,8 +246,12 @@ def status(
     json_file(json)
     statuses = read_statuses(folder)
     console = console_beside(json)
-    console.print(view_of(statuses))
-    _say(words_in(statuses), console)
+    console.print(table_of(statuses))
+    for sentence in whom_epsilon_is_against(statuses):
+        console.print(escape(printable(sentence)), highlight=False, soft_wrap=True)
+    _say([*notes_in(statuses), *words_in(statuses)], console)
+    if all(one["state"] == "not started" for one in statuses) and run_elsewhere(folder):
+        _say(["Its parties have their own keys, and run in their own folders: ask there, or gossamer peers watch."])
     put_json(json, statuses)
 
 
@@ -310,7 +317,8 @@ def collect(
         whom = record.config.get("against")
         said = printable(f"{spent}, {whom}." if whom else f"{spent}.")
         console.print(escape(said), highlight=False, soft_wrap=True)
-    console.print(f"{len(record.theta)} models of {record.theta.shape[1]} parameters after {record.t} rounds.")
+    models, parameters = record.theta.shape[:2]
+    console.print(f"{models} model{'s' * (models > 1)} of {parameters} parameters after {record.t} rounds.")
     console.print("Files: " + escape(", ".join(map(str, files))), highlight=False, soft_wrap=True)
 
 
@@ -361,8 +369,18 @@ def _say(sentences: Iterable[str], console: Console | None = None) -> None:
 
 
 def view_of(statuses: list[dict[str, Any]]) -> Group:
-    """The learners' table, and beneath it what keeps some of them apart."""
-    why = [
+    """The learners' table, and beneath it the first of what keeps some of them apart."""
+    why = notes_in(statuses)
+    more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
+    notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
+    whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
+    return Group(table_of(statuses), *map(Text.from_markup, whom + notes + more))
+
+
+def notes_in(statuses: list[dict[str, Any]]) -> list[str]:
+    """What a person has to know of learners, a sentence each."""
+    return [
+        *failures_in(statuses),
         *held_in(statuses),
         *differences_in(statuses),
         *uncancelled_in(statuses),
@@ -370,10 +388,11 @@ def view_of(statuses: list[dict[str, Any]]) -> Group:
         *certificates_in(statuses),
         *changes_in(statuses),
     ]
-    more = [f"[yellow]•[/] and {len(why) - NOTES} more"] if len(why) > NOTES else []
-    notes = [f"[yellow]•[/] {escape(printable(sentence))}" for sentence in why[:NOTES]]
-    whom = [escape(printable(sentence)) for sentence in whom_epsilon_is_against(statuses)]
-    return Group(table_of(statuses), *map(Text.from_markup, whom + notes + more))
+
+
+def run_elsewhere(folder: Path) -> bool:
+    """Whether this is a coordinator's folder of parties with keys of their own."""
+    return (folder / "run.json").exists() and not any(folder.glob("learner-*/key.pem"))
 
 
 def table_of(statuses: list[dict[str, Any]]) -> Table:
@@ -404,8 +423,6 @@ def table_of(statuses: list[dict[str, Any]]) -> Table:
 
 
 def _state(one: dict[str, Any]) -> str:
-    if one["state"] in ("failed", *AGAIN):
-        return f"{one['state']}: {one.get('why', '')}"
     ended = one["state"] in ("done", "stopped")
     for word in ("left", "put out"):
         if ended and word in (one.get("membership") or {}):

@@ -48,6 +48,7 @@ from gossamer.spec.rules import Learnt, check_secrets, clip_of, read_within, rid
 from gossamer.streams.files import Reading, read_file
 
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
+EPSILON = "8"  # of each party, where nothing is said
 OWN_PAIRS = "secrets.json"  # the file that says who shares noise, where that has no name
 MANY = 10_000  # records that parties are taken to have in all, where nobody knows how many they will bring
 
@@ -70,91 +71,122 @@ class Dealt(NamedTuple):
     rows: list[list[list[str]]]
 
 
+class Pace(NamedTuple):
+    """How many records a round takes, how many rounds there are, and whether they go on over the records again."""
+
+    per_round: int
+    steps: int
+    goes_on: bool
+
+
 def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) -> list[str]:
     """Write the folders; returns what to tell the user about them."""
-    learners, per_round = spec.network.learners or 10, spec.data.per_round or PER_ROUND
-    network = build_network(spec, learners)
+    spec = _with_budget(spec)
+    learners = spec.network.learners or 10
+    network, hosts = build_network(spec, learners), _hosts(places, learners)
     records, dealt = _records(spec, learners)
+    if places.own_keys and dealt.rows:
+        raise GossamerError("--own-keys is for parties that bring their records: give --target, and no --csv.")
     own = spec.data.target is not None and spec.algorithm.gradient != "latest" and spec.privacy.where != "messages"
-    goes_on = own and bool(dealt.rows) and spec.data.per_round is None
-    if goes_on:  # at the pace of `gossamer run`
-        per_round = max(-(-len(rows) // read_within(spec)) for rows in dealt.rows)
-    shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
-    if dealt.rows and not shortest and not goes_on:
-        raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
-    steps = spec.length.steps or (OWN_STEPS if goes_on else shortest or STEPS)
-    hosts = _hosts(places, learners)
-    automatic = spec.algorithm.step == AUTO
-    step = decay(1.0, find_method(spec.algorithm.algorithm).step_exponent) if automatic else given_step(spec)
-    gradient = spec.algorithm.gradient or "history"
-    try:
-        run = msgspec.convert(
-            {
-                "id": secrets.token_hex(8), "learners": learners, "steps": steps, "method": spec.algorithm.algorithm,
-                "step": [step.initial, step.exponent], "strict": spec.algorithm.strict, "gradient": gradient,
-                "per_round": per_round, "numbers": numbers, "lateness": lateness,
-            },
-            type=Run,
-        )  # fmt: skip
-    except msgspec.ValidationError as error:
-        raise GossamerError(f"a run cannot be made of these options: {error}.") from None
+    pace = _pace(spec, dealt, own)
     standardise = own if spec.model.standardise is None else spec.model.standardise
     spec = spec.but(standardise=standardise)
     model = ModelPlan(
         l2=_ridge(spec, dealt, own), clip=_clip(spec, records), standardise=standardise, remember=spec.model.remember
     )
-    party, privacy = _party(places, 0, hosts), _privacy(spec, 0, learners)
-    data = DataPlan(path="-", records=min(map(len, dealt.rows)) if goes_on else None)
-    first = Config(run=run, model=model, records=records, party=party, privacy=privacy, data=data)
-    if automatic:
-        run = msgspec.structs.replace(run, step=(_found_step(spec, Plan(first, folder, network)), step.exponent))
-        first = msgspec.structs.replace(first, run=run)
+    first = Config(
+        run=_run(spec, learners, pace, numbers, lateness), model=model, records=records, party=_party(places, 0, hosts),
+        privacy=_privacy(spec, 0, learners),
+        data=DataPlan(path="-", records=min(map(len, dealt.rows)) if pace.goes_on else None),
+    )  # fmt: skip
+    if spec.algorithm.step == AUTO:
+        step = (_found_step(spec, Plan(first, folder, network)), first.run.step[1])
+        first = msgspec.structs.replace(first, run=msgspec.structs.replace(first.run, step=step))
     agreed, pairs = _agreed(spec, Plan(first, folder, network)), _pairs(spec, learners)
     configs = [
         Config(
-            run=run,
-            model=model,
-            records=records,
-            party=_party(places, i, hosts),
-            privacy=_privacy(spec, i, learners),
-            secrets=agreed,
-            data=DataPlan(path="records.csv", follow=not dealt.rows, records=len(dealt.rows[i]) if goes_on else None),
-            neighbours=_neighbours(network, i, hosts, places.port),
+            run=first.run, model=model, records=records, party=_party(places, i, hosts), secrets=agreed,
+            privacy=_privacy(spec, i, learners), neighbours=_neighbours(network, i, hosts, places.port),
+            data=DataPlan(
+                path="records.csv", follow=not dealt.rows, records=len(dealt.rows[i]) if pace.goes_on else None
+            ),
         )
         for i in range(learners)
-    ]
-    files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
+    ]  # fmt: skip
     for i, config in enumerate(configs):  # what a learner would refuse at its start is refused now, and nothing written
         plan = Plan(config, folder / name_of(i), network, pairs)
         boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
-    if places.own_keys and dealt.rows:
-        raise GossamerError("--own-keys is for parties that bring their records: give --target, and no --csv.")
+    files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
     make_folders(folder, network, configs, hosts, places.days, files, pairs, places.own_keys)
-    its, word = folder / name_of(0), " --not-private" if spec.privacy.noise is not None else ""
+    made = (
+        f"{learners} learners in {folder}, {pace.steps} rounds of {pace.per_round} record{'s' * (pace.per_round > 1)}"
+    )
     if places.own_keys:
-        return [
-            f"{learners} learners in {folder}, {steps} rounds of {per_round} records, and nobody's keys.",
-            "Each party makes its own: gossamer party new FOLDER --address HOST:PORT; it sends you request.json.",
-            f"Let them in, in the learners' order: gossamer peers sign {folder} REQUEST …",
-            f"Keep {folder / 'authority' / 'key.pem'} apart: it signs certificates.",
-        ]
-    sentences = [
-        f"{learners} learners in {folder}, {steps} rounds of {per_round} records; "
-        f"start all here with: gossamer peers up {folder}{word}",
-        f"Or give each party its folder, to run with: gossamer peer run {its}{word}",
+        return _next_with_own_keys(folder, made)
+    word = " --not-private" if spec.privacy.noise is not None else ""
+    sentences = _next_with_all_keys(folder, made, word)
+    if plan.secrets is not None:
+        sentences += _of_secrets(_costs(boundary, pace.steps), plan.secrets.against)
+    if not dealt.rows:
+        its = folder / name_of(0) / "records.csv"
+        sentences.append(f"Each party brings its records: {its} is followed as it grows.")
+    return sentences
+
+
+def _pace(spec: Spec, dealt: Dealt, own: bool) -> Pace:
+    """As asked for, or that of `gossamer run` where records are here; `own`: gradients are over all so far."""
+    per_round = spec.data.per_round or PER_ROUND
+    goes_on = own and bool(dealt.rows) and spec.data.per_round is None
+    if goes_on:
+        per_round = max(-(-len(rows) // read_within(spec)) for rows in dealt.rows)
+    shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
+    if dealt.rows and not shortest and not goes_on:
+        raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
+    return Pace(per_round, spec.length.steps or (OWN_STEPS if goes_on else shortest or STEPS), goes_on)
+
+
+def _run(spec: Spec, learners: int, pace: Pace, numbers: str, lateness: int) -> Run:
+    """[run], with a step that is still to be found where it goes by rule."""
+    plan, automatic = spec.algorithm, spec.algorithm.step == AUTO
+    step = decay(1.0, find_method(plan.algorithm).step_exponent) if automatic else given_step(spec)
+    try:
+        return msgspec.convert(
+            {
+                "id": secrets.token_hex(8), "learners": learners, "steps": pace.steps, "method": plan.algorithm,
+                "step": [step.initial, step.exponent], "strict": plan.strict, "gradient": plan.gradient or "history",
+                "per_round": pace.per_round, "numbers": numbers, "lateness": lateness,
+            },
+            type=Run,
+        )  # fmt: skip
+    except msgspec.ValidationError as error:
+        raise GossamerError(f"a run cannot be made of these options: {error}.") from None
+
+
+def _next_with_own_keys(folder: Path, made: str) -> list[str]:
+    return [
+        f"{made}, and nobody's keys.",
+        "Each party makes its own: gossamer party new FOLDER --address HOST:PORT; it sends you request.json.",
+        f"Let them in, in the learners' order: gossamer peers sign {folder} REQUEST …",
+        f"Keep {folder / 'authority' / 'key.pem'} apart: it signs certificates.",
+    ]
+
+
+def _next_with_all_keys(folder: Path, made: str, word: str) -> list[str]:
+    return [
+        f"{made}; start all here with: gossamer peers up {folder}{word}",
+        f"Or give each party its folder, to run with: gossamer peer run {folder / name_of(0)}{word}",
         "Every party's key was made here, and whoever copied them could be any party: for parties that do not trust "
         "this machine use --own-keys (docs/howto/enrol.md).",
         f"Keep {folder / 'authority' / 'key.pem'} apart: whoever has it can let learners in.",
     ]
-    if plan.secrets is not None:
-        sentences += [
-            f"ε = {_costs(boundary, steps)}; it holds {plan.secrets.against}.",
-            "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
-            "make their own (docs/peers.md), or keep none.",
-        ]
-    if not dealt.rows:
-        sentences.append(f"Each party brings its records: {its / 'records.csv'} is followed as it grows.")
-    return sentences
+
+
+def _of_secrets(costs: str, against: str) -> list[str]:
+    return [
+        f"ε = {costs}; it holds {against}.",
+        "Every secret.pem was made here. Who keeps a copy of them all counts as everybody's colluder: let parties "
+        "make their own (docs/howto/enrol.md), or keep none.",
+    ]
 
 
 def _costs(boundary: Any, steps: int) -> str:
@@ -168,6 +200,17 @@ def given_step(spec: Spec) -> Decay:
     return languages.step_schedule(spec.algorithm.step or OWN_STEP)
 
 
+def _with_budget(spec: Spec) -> Spec:
+    """A budget where no noise is stated; refuses both, since one of them would be left out without a word."""
+    if spec.privacy.noise is None:
+        return spec if spec.privacy.epsilon is not None else spec.but(epsilon=EPSILON)
+    if spec.privacy.epsilon is not None:
+        raise GossamerError(
+            Argument("epsilon"), " finds the noise and ", Argument("noise"), " states it: give one of them."
+        )
+    return spec
+
+
 def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
     """The given l2, or the rule's of `gossamer run`; parties that bring their own are taken to have many records."""
     kind, records = MODELS.find("logistic"), sum(map(len, dealt.rows)) or MANY
@@ -177,7 +220,6 @@ def _ridge(spec: Spec, dealt: Dealt, own: bool) -> float:
 def _clip(spec: Spec, records: RecordsPlan) -> float | None:
     """The given length, or the rule's; it is written into everybody's file."""
     outputs = len(records.classes)
-    spec = spec if spec.privacy.noise is None else spec.but(epsilon=None)  # noise that is stated keeps no budget
     kind = MODELS.find("ridge" if not outputs else "logistic" if outputs == 2 else "softmax")
     return clip_of(spec, Learnt(kind, max(outputs, 1)), records.schema().table().bounds)
 
@@ -290,7 +332,7 @@ def _privacy(spec: Spec, i: int, learners: int) -> PrivacyPlan:
         if scale is None:
             return PrivacyPlan()
         return PrivacyPlan(simulated=(float(np.ravel(scale.initial)[0]), float(np.ravel(scale.exponent)[0])))
-    epsilon = languages.budgets(plan.epsilon or "8", learners)[i]
+    epsilon = languages.budgets(plan.epsilon or EPSILON, learners)[i]
     if plan.delta is not None and plan.law == "laplace":
         raise BadValue("delta", plan.delta, "Laplace noise keeps its budget without δ", "leave it out")
     delta = DELTA if plan.delta is None else plan.delta

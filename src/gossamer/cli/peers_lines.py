@@ -16,6 +16,7 @@ from gossamer.peers.standing import AGAIN, OVER
 TENTHS = 10
 LONG = 5.0  # seconds of waiting that are worth a line
 SOON = 30.0  # days that a certificate may have left
+ENDED_BADLY = ("failed", *AGAIN)
 Status = dict[str, Any]
 
 
@@ -162,11 +163,21 @@ def certificates_in(statuses: Sequence[Status]) -> list[str]:
     for one in statuses:
         left = one.get("certificate_days_left")
         if left is not None and left < SOON and one["state"] not in OVER:
-            when = f"ends in {left:.0f} days" if left > 0 else "has ended: links that stand go on, and new ones fail"
+            when = f"ends in {days_said(left)}" if left > 0 else "has ended: links that stand go on, and new ones fail"
             said.append(f"The certificate of {called(one)} {when}; gossamer party renew asks for another.")
         if one.get("credentials"):
             said.append(f"{called(one).capitalize()} does not take what its folder has: {one['credentials']}")
     return said
+
+
+def days_said(days: float) -> str:
+    """9 days, or 23 h 10 min: never more than there are."""
+    return f"{int(days)} days" if days >= 2 else lasting(60 * int(24 * 60 * days))
+
+
+def failures_in(statuses: Sequence[Status]) -> list[str]:
+    """Why learners have ended that did not end in order."""
+    return [f"{called(one)}: {one['why']}" for one in statuses if one["state"] in ENDED_BADLY and one.get("why")]
 
 
 def uncancelled_in(statuses: Sequence[Status]) -> list[str]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gossamer.cli.peers_lines import days_said
 from gossamer.cli.words import lasting
 from gossamer.peers.watching import Answer, Seen
 
@@ -123,6 +124,6 @@ def _ending(one: Seen, answer: Answer) -> list[Trouble]:
         )
     days = answer.days_left
     if days is not None and days < DAYS and not one.done:
-        left = f"has {max(0, int(days))} day{'' if 1 <= days < 2 else 's'} left" if days > 0 else "is no longer valid"
+        left = f"ends in {days_said(days)}" if days > 0 else "is no longer valid"
         found.append(Trouble("certificate", who, f"the certificate of {who} {left}: renew it."))
     return found

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,20 @@ class Log:
         self._console.file.flush()
 
 
+def _refuse_others_keys(places: Sequence[Path]) -> None:
+    """Learners whose keys are with their owners: what is here is what goes back to them."""
+    own = [place for place in places if (place / "certificate.pem").exists() and not (place / "key.pem").exists()]
+    if own:
+        raise GossamerError(
+            f"{own[0]} has no key.pem, because its party has made its own: each party runs its learner in its own "
+            "folder, with gossamer peer run FOLDER."
+        )
+
+
 def watch_over(folder: Path, restarts: int, asked_live: live.Wanted | None = None, not_private: bool = False) -> int:
     """Until all have ended, or ctrl-C; the exit code."""
     places, seen = learners_in(folder), sys.stdout.isatty() and not Console().is_dumb_terminal
+    _refuse_others_keys(places)
     _refuse_without_word(places, not_private)
     console = Console(force_terminal=seen)  # whatever the environment says: a log has no colours
     asked: list[int] = []  # the signals that asked to stop

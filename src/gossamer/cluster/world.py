@@ -9,7 +9,9 @@ import os
 import sys
 import time
 import traceback
+from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NoReturn
 
@@ -19,6 +21,7 @@ from gossamer.errors import GossamerError
 
 STARTED_BY = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")  # what mpiexec and srun tell a rank
 REMEDY = 'install the extra `mpi`, pip install "gossamer-learning[mpi]"'
+READ_WITHIN = 30.0  # seconds in which a launcher reads what a rank has said
 KILLED_WITHIN = 60.0  # seconds in which the rank that spoke ends the others
 
 
@@ -77,9 +80,20 @@ class World:
             sys.stdout.flush()
             sys.stderr.write(f"{sentence.rstrip()}\n")
             sys.stderr.flush()
+            _wait_until_read(2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPI has more to say of it, which tells a user nothing
         self.comm.Abort(code)
         raise SystemExit(code)
+
+
+def _wait_until_read(pipe: int) -> None:
+    """Whoever reads what a rank says ends with the ranks, and what is still in the pipe would be lost."""
+    until, unread = time.monotonic() + READ_WITHIN, array("i", [1])
+    with suppress(ImportError, OSError):  # Windows; a file or a terminal, where nothing waits
+        fcntl, termios = importlib.import_module("fcntl"), importlib.import_module("termios")
+        while unread[0] and time.monotonic() < until:
+            fcntl.ioctl(pipe, termios.FIONREAD, unread)
+            time.sleep(0.01)
 
 
 def _told(error: BaseException) -> tuple[str, int]:

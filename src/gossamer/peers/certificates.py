@@ -94,7 +94,7 @@ class Identities:
         # That one alone: a file may go on with its authority's, which could sign others of the same name.
         self._pinned = {j: shown.public_bytes(serialization.Encoding.PEM) for j, shown in brought.items()}
         self._enrolled = dict(members or {})
-        self._members = {j: fingerprint_in(pem) for j, pem in self._enrolled.items()}
+        self._members = {j: key_fingerprint_in(pem) for j, pem in self._enrolled.items()}
         self._revoked = revoked or Revoked()
 
     @property
@@ -220,24 +220,20 @@ def shared_key_in(shown: x509.Certificate | bytes, whose: str) -> X25519PublicKe
     return key
 
 
-def fingerprint_in(certificate: bytes) -> str:
+def key_fingerprint_in(certificate: bytes) -> str:
     """SHA-256 of a certificate's public key."""
     return key_fingerprint(_load(certificate, "a certificate").public_key())
 
 
-def fingerprints_in(certificate: bytes) -> list[str]:
+def key_fingerprints_in(certificate: bytes) -> list[str]:
     """The same of its key and of all keys that have handed on to it: each may have a certificate that still counts."""
     return keys_of(_load(certificate, "a certificate"))
 
 
-def certificate_fingerprint(shown: x509.Certificate) -> str:
+def certificate_fingerprint(shown: x509.Certificate | bytes) -> str:
     """SHA-256 of a whole certificate, in DER."""
+    shown = _load(shown, "the certificate") if isinstance(shown, bytes) else shown
     return shown.fingerprint(hashes.SHA256()).hex()
-
-
-def fingerprint_of_certificate(certificate: bytes) -> str:
-    """The same, of PEM."""
-    return certificate_fingerprint(_load(certificate, "the certificate"))
 
 
 def members_in(given: bytes, authority: bytes) -> dict[int, bytes]:
@@ -293,8 +289,11 @@ def check_pair(own: Pair) -> None:
 
 def days_left(certificate: bytes) -> float:
     """Until a certificate ends; negative where it has."""
-    until = _load(certificate, "the certificate").not_valid_after_utc
-    return (until - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
+    return (valid_until(certificate) - datetime.datetime.now(datetime.UTC)).total_seconds() / 86400
+
+
+def valid_until(certificate: bytes) -> datetime.datetime:
+    return _load(certificate, "the certificate").not_valid_after_utc
 
 
 def _is_valid(shown: x509.Certificate) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gossamer.peers.certificates import fingerprint_in, members_in
+from gossamer.peers.certificates import key_fingerprint_in, members_in
 from gossamer.peers.config import Plan
 from gossamer.peers.spoken import slow_digest, spoken
 
@@ -43,7 +43,9 @@ def compared(plan: Plan) -> bytes:
     party = plan.config.party
     authority = plan.read(party.authority)
     members = {} if party.members is None else members_in(plan.read(party.members), authority)
-    return digest_of(plan.agreement, fingerprint_in(authority), {j: fingerprint_in(one) for j, one in members.items()})
+    return digest_of(
+        plan.agreement, key_fingerprint_in(authority), {j: key_fingerprint_in(one) for j, one in members.items()}
+    )
 
 
 def words_of(plan: Plan) -> str:

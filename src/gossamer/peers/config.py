@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -40,6 +41,7 @@ from gossamer.spec.languages import release_schedule
 from gossamer.spec.rules import Learnt
 from gossamer.streams.schema import SCALED_TO, Schema, range_of
 
+PLACE = re.compile(r"(\w+)(\[\.\.\.\])?\.?(.*)")  # in msgspec's words: neighbours[...].dial
 LARGEST = 1 << 26  # bytes of a key, or of certificates
 MOST = 1 << 53  # up to it whole numbers are floats, too
 Whole = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
@@ -372,13 +374,20 @@ def read_config(path: str | Path) -> Plan:
     if path.is_dir():
         path = path / "party.toml"
     if not path.exists():
+        if (path.parent / "request.json").exists():
+            raise GossamerError(
+                f"{path.parent} has not joined a run yet: gossamer party join {path.parent} FILE, with the file that "
+                "comes back when its request was signed."
+            )
         raise GossamerError(f"no configuration {path}: make one with 'gossamer peers init'.")
+    if path.suffix == ".json":
+        raise GossamerError(f"{path} is no party's folder: say the folder first, and then the file.")
     given = load_toml(path)
     _check_keys(given, path)
     try:
         config = msgspec.convert(given, type=Config)
     except msgspec.ValidationError as error:
-        raise GossamerError(f"{path}: {_said(str(error))}.") from None
+        raise GossamerError(f"{path}: {_said(str(error), given)}.") from None
     for table in (config.run, config.party, config.data, *config.neighbours.values()):  # those that name files
         for name, value in msgspec.to_builtins(table).items():
             if isinstance(value, str) and "\0" in value:
@@ -391,24 +400,46 @@ def _check_keys(given: Mapping[str, Any], path: Path) -> None:
     tables = {one.name: one.type for one in msgspec.structs.fields(Config)}
     check_names(given, tables, str(path))
     for table, values in given.items():
-        several = get_origin(tables[table]) is dict  # [neighbours.3] is one of many
-        kind = next(one for one in (*get_args(tables[table]), tables[table]) if _is_table(one))
+        several, kind = get_origin(tables[table]) is dict, _kind_of(table)  # [neighbours.3] is one of many
         for place, part in values.items() if several and isinstance(values, Mapping) else [("", values)]:
             if isinstance(part, Mapping):
                 known = [one.name for one in msgspec.structs.fields(kind)]
                 check_names(part, known, f"[{table}{place and '.'}{place}] of {path}")
 
 
+def _kind_of(table: str) -> type[Plain]:
+    """What is in a table; of several, in each."""
+    given = {one.name: one.type for one in msgspec.structs.fields(Config)}[table]
+    kind: type[Plain] = next(one for one in (*get_args(given), given) if _is_table(one))
+    return kind
+
+
 def _is_table(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Plain)
 
 
-def _said(error: str) -> str:
-    """msgspec's words with the place as TOML has it: `$.party.late` is [party] late."""
+def _said(error: str, given: Mapping[str, Any]) -> str:
+    """msgspec's words with the place as TOML has it, `$.party.late` is [party] late; and what a word may be."""
     what, _, where = error.partition(" - at `$.")
-    table, _, name = where.rstrip("`").partition(".")
-    place = f"[{table}] {name}".strip() + ": " if where else ""
-    return f"{place}{what[0].lower()}{what[1:]}"
+    what, place = f"{what[0].lower()}{what[1:]}", PLACE.match(where.rstrip("`"))
+    if place is None:
+        return what
+    table, several, name = place.groups()
+    kind = _kind_of(table)
+    if what.startswith("invalid enum value"):
+        words = {field.name: get_args(field.type) for field in msgspec.structs.fields(kind)}[name]
+        what += f", expected one of {', '.join(map(toml_value, words))}"
+    return f"[{table}{_wrong_one(kind, given[table]) if several else ''}] {name}".strip() + f": {what}"
+
+
+def _wrong_one(kind: type[Plain], several: Mapping[str, Any]) -> str:
+    """Which of [neighbours.0], [neighbours.1], … is not accepted."""
+    for place, part in several.items():
+        try:
+            msgspec.convert(part, type=kind)
+        except msgspec.ValidationError:
+            return f".{place}"
+    return ""
 
 
 SHARED, OWN = ("run", "model", "records", "secrets"), ("party", "privacy", "data")

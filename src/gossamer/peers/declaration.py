@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
-from gossamer.peers.certificates import days_left, fingerprint_in
+from gossamer.peers.certificates import days_left, key_fingerprint_in
 from gossamer.peers.changes import joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
 from gossamer.peers.credentials import read_credentials, read_identities
-from gossamer.peers.dials import places_of
+from gossamer.peers.dials import addresses_of
 from gossamer.peers.feed import Records
 from gossamer.peers.logs import log
 from gossamer.peers.membership import Change, History
@@ -124,7 +124,7 @@ def _leaves(plan: Plan, private: bool, tells: Sequence[int]) -> Iterator[str]:
     noise = "with noise" if privacy.where == "messages" else "made of gradients with noise"
     unproved = "WITHOUT NOISE" if privacy.simulated is None else "with seeded noise, which hides nothing"
     yield f"every round's messages, {noise if private else unproved}, to learners {listeners}"
-    yield "what the graph gives, rounds and acknowledgements, and when, to its neighbours"
+    yield "what the graph gives, rounds, acknowledgements, settings that all share and its release, to its neighbours"
     yield "outcome.npz, when its owner hands it on"
     if party.metrics is not None and reach_of(party.metrics) != "this machine alone":
         yield f"rounds, bytes, waiting and ε, to {reach_of(party.metrics)} (metrics)"
@@ -152,7 +152,7 @@ def declare(plan: Plan, not_private: bool = False) -> Declared:
     attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs), _linked(plan, history)[1]))
     attempt(lambda: _certificate(plan, warnings))
     attempt(lambda: _neighbours(plan, history))
-    attempt(lambda: _records(plan, warnings))
+    attempt(lambda: _records(plan, history.first_round(plan.learner), warnings))
     if plan.config.privacy.epsilon is None:
         warnings.insert(0, "NOT PRIVATE: [privacy] has no epsilon, and what is sent can show records.")
     return Declared(facts, mend, warnings)
@@ -165,14 +165,14 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
     left = days_left(own.certificate)
     until = f"{datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left):%Y-%m-%d}"
     if left < SOON:
-        warnings.append(f"The certificate ends on {until}, in {left:.0f} days: have it renewed (gossamer party renew).")
+        warnings.append(f"The certificate ends on {until}: have it renewed (gossamer party renew).")
     if not identities.is_signed(own.certificate):
         warnings.append("No authority of today has signed the certificate: neighbours take it if they list it.")
     if plan.secrets is not None:
         partners_keys(plan, identities, plan.read(party.partners))
         check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
-    return {"certificate": f"until {until}", "key": fingerprint_in(own.certificate)[:16], "keys": keys}
+    return {"certificate": f"until {until}", "key": key_fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
 def _joining(plan: Plan) -> list[Change]:
@@ -190,11 +190,11 @@ def _linked(plan: Plan, history: History) -> tuple[list[int], list[int]]:
 def _neighbours(plan: Plan, history: History) -> dict[str, Any]:
     """Where the others are; refuses links that cannot be opened."""
     neighbours, (hears, tells) = neighbours_of(plan, history), _linked(plan, history)
-    places_of(plan.learner, plan.config.party.listen, neighbours, tells, hears)
+    addresses_of(plan.learner, plan.config.party.listen, neighbours, tells, hears)
     return {"neighbours": {j: one.address for j, one in neighbours.items() if one.address is not None}}
 
 
-def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:
+def _records(plan: Plan, first: int, warnings: list[str]) -> dict[str, Any]:
     """The records as a start would read them: every one must be in the schema."""
     data, run = plan.config.data, plan.config.run
     if data.path == "-":
@@ -210,6 +210,9 @@ def _records(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         warnings.append(f"Values outside of their ranges are clipped: {listed}.")
     if data.follow and not path.exists():
         return {"records": f"none yet: {path} is followed when it comes"}
+    needed = (first + 1) * run.per_round
+    if data.follow and len(records) < needed:
+        warnings.append(f"It waits for records before it listens: {needed} are needed, {len(records)} are there.")
     return {"records": f"{len(records)} in {path}, of {run.steps} rounds of {run.per_round}"}
 
 

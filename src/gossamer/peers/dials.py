@@ -68,16 +68,16 @@ def tell_apart(i: int, j: int, own: Dials, theirs: Dials) -> str:
     )
 
 
-class Places(NamedTuple):
+class Addresses(NamedTuple):
     """Where a party reaches its listeners, None for those that dial; and where those that it hears and dials for it."""
 
     addresses: dict[int, str | None]
     sources: dict[int, str]
 
 
-def places_of(
+def addresses_of(
     i: int, listen: str | None, neighbours: Mapping[str, Reached], tells: Sequence[int], hears: Sequence[int]
-) -> Places:
+) -> Addresses:
     """Refuses one to be dialled without an address, and a party that waits to be dialled and does not listen."""
 
     def where(j: int, sends: bool) -> str | None:
@@ -96,4 +96,4 @@ def places_of(
             f"[party] has no listen, and learner {i} leaves it to learner {', '.join(map(str, waited))} to dial: give "
             'listen = "HOST:PORT", or set dial = "self" in [neighbours.N] here and "neighbour" there.'
         )
-    return Places(told, {j: address for j, address in heard.items() if address is not None})
+    return Addresses(told, {j: address for j, address in heard.items() if address is not None})

@@ -51,8 +51,8 @@ class Doubts:
 
     @property
     def halting(self) -> list[int]:
-        """Those whose claims keep this learner from drawing and sending anything."""
-        return [j for j in self.held if j not in self._disbelieved]
+        """Those whose claims keep this learner from drawing and sending anything; asked many times a round."""
+        return sorted(j for j in {*self._hellos, *self._refusals} if j not in self._disbelieved)
 
     def hello_claims(self, neighbour: int, why: str) -> None:
         self._hellos[neighbour] = why

@@ -34,10 +34,11 @@ from gossamer.peers.certificates import (
     certificate_hosts,
     certify,
     days_left,
-    fingerprint_in,
+    key_fingerprint_in,
     learner_of,
     name_of,
     shared_key_in,
+    valid_until,
 )
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, Plan, read_config, to_toml
@@ -47,6 +48,8 @@ from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
 from gossamer.peers.request import Request, host_of, listen_at, read_request
 
+DAYS = 365
+
 
 class Enrolled(NamedTuple):
     """What `sign` has done: who is there, who is not, the files that go back, and the words of a run that is final."""
@@ -55,6 +58,8 @@ class Enrolled(NamedTuple):
     missing: list[int]
     bundles: dict[int, Path]
     words: str
+    until: datetime.datetime | None = None  # when the first of the certificates ends
+    cut: bool = False  # because the authority's own ends then
 
 
 def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Path, days: int | None) -> Enrolled:
@@ -79,8 +84,22 @@ def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Pat
     missing = [i for i in range(len(places)) if i not in here]
     if missing:
         return Enrolled(here, missing, {}, "")
-    bundles = _final(study, places, here, read_authority(authority), 365 if days is None else days)
-    return Enrolled(here, [], bundles, words_of(read_config(places[0])))
+    signer = read_authority(authority)
+    lasts = _lasts(signer, days)
+    bundles = _final(study, places, here, signer, lasts)
+    return Enrolled(here, [], bundles, words_of(read_config(places[0])), *_until(places, bundles, days, lasts))
+
+
+def _lasts(signer: Pair, days: int | None) -> int:
+    """For how many days: a certificate does not outlive who signed it."""
+    return min(days or DAYS, max(1, math.floor(days_left(signer.certificate))))
+
+
+def _until(
+    places: Sequence[Path], bundles: Mapping[int, Path], days: int | None, lasts: int
+) -> tuple[datetime.datetime | None, bool]:
+    ends = [valid_until((places[i] / CERTIFICATE).read_bytes()) for i in bundles]
+    return min(ends, default=None), lasts < (days or DAYS)
 
 
 def _refuse_twice(here: Mapping[int, Request]) -> None:
@@ -101,8 +120,6 @@ def _final(
     study: Path, places: Sequence[Path], here: Mapping[int, Request], signer: Pair, days: int
 ) -> dict[int, Path]:
     """The agreement with all keys, everybody's certificates, and what goes back to each."""
-    if days_left(signer.certificate) < days:
-        days = max(1, math.floor(days_left(signer.certificate)))  # a certificate cannot outlive who signed it
     configs = [read_config(place).config for place in places]
     addresses = {i: here[i].address or _address(configs, i) for i in here}
     shared = configs[0].secrets is not None
@@ -159,7 +176,8 @@ def _renewed(
     """New certificates for parties of the run, each for its own key or one that this has handed on to."""
     signer, study = read_authority(authority), places[0].parent
     _refuse_old_authority(read_config(places[0]), study, signer, authority)
-    known = {fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
+    known = {key_fingerprint_in((place / CERTIFICATE).read_bytes()): place for place in places}
+    lasts = _lasts(signer, days)
     here, bundles = dict[int, Request](), dict[int, Path]()
     for request in requests:
         place = next((known[key] for key in request.keys if key in known), None)
@@ -170,7 +188,6 @@ def _renewed(
                 "party renew', where the party's key is."
             )
         address = request.address or _address([read_config(one).config for one in places], found)
-        lasts = min(365 if days is None else days, max(1, math.floor(days_left(signer.certificate))))
         shared = None
         if read_config(place).secrets is not None:
             shared = shared_key_in((place / CERTIFICATE).read_bytes(), name_of(found))
@@ -178,7 +195,7 @@ def _renewed(
         replace_file(place / CERTIFICATE, certificate)
         bundles[found], here[found] = study / f"{name_of(found)}.json", request
         write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))
-    return Enrolled(here, [], bundles, words_of(read_config(places[0])))
+    return Enrolled(here, [], bundles, words_of(read_config(places[0])), *_until(places, bundles, days, lasts))
 
 
 def _refuse_old_authority(plan: Plan, study: Path, signer: Pair, authority: Path) -> None:

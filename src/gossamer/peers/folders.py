@@ -18,7 +18,9 @@ from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network
 from gossamer.peers.certificates import (
+    MOST_DAYS,
     certificate_hosts,
+    check_days,
     check_host,
     issue_certificate,
     key_pem,
@@ -29,6 +31,8 @@ from gossamer.peers.certificates import (
 from gossamer.peers.config import Config, Run, graph_json, to_toml
 from gossamer.peers.key_files import AUTHORITY, write_pair
 from gossamer.peers.pair_keys import fingerprint_of
+
+LASTS = 10  # how many of the parties' certificates, one after another, the authority's outlasts
 
 
 def make_folders(
@@ -53,7 +57,8 @@ def make_folders(
     for host in hosts:
         check_host(host)  # and what no certificate can
     run = configs[0].run
-    signer = make_authority(run.id, days)
+    check_days("days", days)
+    signer = make_authority(run.id, min(LASTS * days, MOST_DAYS))
     write_pair(folder / "authority", signer)
     if own_keys:
         for i, config in enumerate(configs):

@@ -184,10 +184,12 @@ class Journal:
         for name, wanted in settings.items():
             stored = self._setting(name)
             if stored != wanted:
+                agreed = stored.partition("-")[0] == wanted.partition("-")[0]  # a party's own come after that
+                what = "[privacy]" if agreed else "[run], [model], [records], [secrets], the graph and [privacy]"
                 raise GossamerError(
                     f"journal {self.path} began with other settings ({name} {stored!r}, and now {wanted!r}): set back "
-                    "[run], [model], [records], [secrets], the graph and [privacy]; within a run none can change, nor "
-                    f"ε, nor, with a budget, to a release that books rounds otherwise{self._written_by()}."
+                    f"{what}; within a run none can change, nor ε, nor, with a budget, to a release that books rounds "
+                    f"otherwise{self._written_by()}."
                 )
         self._db.execute("insert or replace into about values ('release', ?)", (__version__,))
         self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()

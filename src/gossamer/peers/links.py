@@ -248,7 +248,7 @@ class Links(Transport):
                 outcome = Outcome.REFUSED if error.code() in REFUSED else Outcome.LOST
                 why = f"{error.code().name}: {quoted(error.details() or '')}"
             except Exception as error:  # whatever it was, the link is dialled again
-                why = repr(error)
+                why = str(error) or type(error).__name__
             if not opened:
                 self._faces.forget(way.neighbour)  # it may have another certificate by now
             self._rarely.say(event, edge, why)

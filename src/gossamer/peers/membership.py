@@ -36,7 +36,6 @@ KIND = "membership"
 FOLDER = "changes"  # of a party's folder, where documents lie
 KEYS = ("kind", "run", "version", "at", "joins", "leaves", "lost", "members", "R", "C", "addresses", "before")
 MOST = 1 << 20  # a learner's number, and a round's, in a document are below it
-Links = Sequence[tuple[int, int, float]]
 
 
 class Change(NamedTuple):

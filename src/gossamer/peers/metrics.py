@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gossamer.errors import GossamerError
 from gossamer.peers.exposition import Labels, Metric
@@ -23,14 +23,13 @@ CONNECTIONS, SECONDS = 16, 5.0  # that are open at once; that one may take
 
 def write_metrics(status: Status, node: Node, transport: Transport) -> str:
     """What a learner shows at this moment."""
-    party, spent = node.party, status.budget()
+    party, plan = node.party, status.plan
     awaited: dict[Labels, float] = {(("learner", str(j)),): 1 for j in node.waits_for}
     refused: dict[Labels, float] = {
         (("learner", str(j)), ("reason", reason)): times for (j, reason), times in node.refused.items()
     }
     held: dict[Labels, float] = {(("learner", str(j)),): 1 for j in node.doubts.held}
     dials: dict[Labels, float] = {(("learner", str(j)),): times for j, times in transport.dials.items()}
-    plan = status.plan
     who = (("learner", str(plan.learner)), ("run", plan.run_name), ("version", __version__))
     shown = [
         Metric("gossamer_info", "Which learner this is, of which run, with which release.", {who: 1}),
@@ -53,20 +52,30 @@ def write_metrics(status: Status, node: Node, transport: Transport) -> str:
         Metric("gossamer_certificate_days_left", "Until its certificate ends.", status.credentials.days_left),
         Metric("gossamer_disk_free_bytes", "Room on the journal's disk.", _room(status)),
     ]
-    if spent is not None:
-        whole = float(plan.config.privacy.epsilon or 0.0)
-        whom = f"{status.against}."
-        shown.append(Metric("gossamer_epsilon_spent", f"Privacy budget spent so far, {whom}", spent[0]))
-        shown.append(Metric("gossamer_epsilon_budget", f"Privacy budget in all, {whom}", whole))
-        lasts = "Rounds that the budget lasts: from then on nothing new is sent."
-        shown.append(Metric("gossamer_epsilon_rounds", lasts, float(status.paid_rounds or 0)))
-        if len(spent) > 2:
-            shown.append(Metric("gossamer_epsilon_if_all_collude", "Spent so far if all others collude.", spent[2]))
-    if plan.config.party.show_errors:
+    shown += [*_of_budget(status), *_own(status)]
+    return "\n".join(line for metric in shown for line in metric.lines()) + "\n"
+
+
+def _of_budget(status: Status) -> Iterator[Metric]:
+    """Where there is one."""
+    spent = status.budget()
+    if spent is None:
+        return
+    whole, whom = float(status.plan.config.privacy.epsilon or 0.0), f"{status.against}."
+    yield Metric("gossamer_epsilon_spent", f"Privacy budget spent so far, {whom}", spent[0])
+    yield Metric("gossamer_epsilon_budget", f"Privacy budget in all, {whom}", whole)
+    lasts = "Rounds that the budget lasts: from then on nothing new is sent."
+    yield Metric("gossamer_epsilon_rounds", lasts, float(status.paid_rounds or 0))
+    if len(spent) > 2:
+        yield Metric("gossamer_epsilon_if_all_collude", "Spent so far if all others collude.", spent[2])
+
+
+def _own(status: Status) -> Iterator[Metric]:
+    """What is computed from records, where the owner says so."""
+    if status.plan.config.party.show_errors:
         warning = "On own records, NOT noised: the owner chose to show it."
         for name, error in status.errors.items():
-            shown.append(Metric(f"gossamer_own_{name.lower().replace('²', '2').replace(' ', '_')}", warning, error))
-    return "\n".join(line for metric in shown for line in metric.lines()) + "\n"
+            yield Metric(f"gossamer_own_{name.lower().replace('²', '2').replace(' ', '_')}", warning, error)
 
 
 def _room(status: Status) -> int:

@@ -6,6 +6,7 @@ itself, in float64.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,15 @@ def add_scaled(total: Array, vector: Array, weight: float) -> None:
         _compiled().add_scaled(total, vector, weight)
     else:
         total += weight * vector.astype(np.float64)
+
+
+def add_terms(total: Array, terms: Iterable[tuple[Sequence[Array], float]]) -> None:
+    """total ← Σ weight · vector, in the order of the terms; each vector in the pieces in which it came."""
+    for k, (pieces, weight) in enumerate(terms):
+        at, add = 0, add_scaled if k else set_scaled
+        for piece in pieces:
+            add(total[at : at + len(piece)], piece, weight)
+            at += len(piece)
 
 
 def all_within(vector: Array, bound: Any) -> bool:

@@ -197,6 +197,8 @@ class Node:
             for change in turns:
                 if change.at == party.round:
                     self._log_taken(change)
+                    for j in filter(party.needs_no_more, sorted(change.leaves)):  # it has said so before
+                        self._send(j, pack_once(Done()))
 
     def tick(self) -> None:
         """From time to time: records may have come, somebody may have been waited for long enough."""
@@ -269,6 +271,7 @@ class Node:
         if (hello.run, hello.size, hello.dtype) != (self._run, party.size, party.dtype):
             self._tell_settings(sender, say)
             raise RefusedError("run", self._unlike(sender, hello))
+        life = party.heard.get(sender, (0, -1))[0]
         try:
             party.met(sender, hello.epoch, hello.round, answer)
         except RefusedError as refused:
@@ -277,6 +280,8 @@ class Node:
                 self._hold(sender, lambda: self.doubts.hello_claims(sender, why))
             say(sender, wire.pack(Frame(Refusal(refused.reason, str(refused)))))
             raise
+        if hello.epoch > life:
+            self.membership.begins_anew(sender)
         self.doubts.hello_in_order(sender)
         if sender in self.doubts.held:
             raise RefusedError("held", self.doubts.held[sender])
@@ -381,6 +386,11 @@ class Node:
         """
         if out := self._put_out(sender):
             return [self.hello, wire.pack(Frame(Refusal(PUT_OUT, out)))]
+        history = self.party.history
+        taken = history.changes[: history.version_at(self.party.round)]
+        if gone := next((one for one in taken if sender in one.leaves), None):
+            why = f"learner {sender} has left with {gone.named}, of round {gone.at}: nobody hears it any more."
+            return [self.hello, wire.pack(Frame(Refusal("stranger", why)))]
         here = self.party.i
         edge = f"{here} → {sender}" if sends else f"{sender} → {here}"
         sentence = (
@@ -440,4 +450,4 @@ class Node:
         whole = self._assemblies[key].add(part, payload)
         if whole is not None:
             del self._assemblies[key]
-            party.receive(sender, part.round, part.channel, whole)
+            party.receive(sender, part.round, part.channel, *whole)

@@ -18,7 +18,7 @@ from gossamer.files import replace_file
 from gossamer.peers.certificates import learner_of
 from gossamer.peers.config import Plan, read_config
 from gossamer.peers.folders import learners_in
-from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, own_model_bytes, read_outcome
+from gossamer.peers.outcome_file import OUTCOME, OWN, OWN_MODEL, SENT, About, Outcome, own_model_bytes, read_outcome
 from gossamer.peers.party import Party
 from gossamer.peers.status import Status
 from gossamer.peers.uncancelled import read_shares, tell_uncancelled
@@ -69,39 +69,11 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
     if not places:
         raise GossamerError(f"nobody of {folder} is left to collect without all of its learners: name fewer.")
     plan = read_config(places[0])
-    known = set(range(plan.config.run.learners)) | {learner_of(place.name) for place in learners_in(folder)}
-    for i in sorted(without):
-        if i not in known:
-            raise GossamerError(
-                f"learner {i} is not in the run of {folder}, which has learners "
-                f"{', '.join(map(str, sorted(one for one in known if one is not None)))}: name one of these."
-            )
-    read = {place.name: read_outcome(place) for place in places}
-    missing = [name for name, outcome in read.items() if outcome is None]
-    if missing:
-        numbers = ",".join(str(learner_of(name)) for name in missing)
-        raise GossamerError(
-            f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end, or collect --without "
-            f"{numbers}."
-        )
-    outcomes = [outcome for outcome in read.values() if outcome is not None]
+    _refuse_unknown(folder, plan, without)
+    outcomes = _outcomes_in(folder, places)
     abouts = [outcome.about for outcome in outcomes]
-    if len({about["run"] for about in abouts}) > 1:
-        raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
-    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts} - set(without)
-    if absent:
-        listed = ", ".join(map(str, sorted(absent)))
-        raise GossamerError(
-            f"learners {listed} are missing in {folder}: bring theirs, too, or collect --without "
-            f"{listed.replace(' ', '')}."
-        )
-    sizes = {outcome.about["learner"]: outcome.theta.shape[1] for outcome in outcomes}
-    other = next((i for i, size in sizes.items() if size != outcomes[0].theta.shape[1]), None)
-    if other is not None or len(sizes) < len(outcomes):
-        what = "two outcomes are of one learner"
-        if other is not None:
-            what = f"the model of learner {other} has {sizes[other]} numbers, and others {outcomes[0].theta.shape[1]}"
-        raise GossamerError(f"in {folder} {what}: ask its party for it again.")
+    _refuse_incomplete(folder, plan, abouts, without)
+    _refuse_unlike(folder, outcomes)
     theta = np.concatenate([outcome.theta for outcome in outcomes])
     stayed = [about for about in abouts if not {"left", "put out"} & about.keys()] or abouts
     t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
@@ -119,6 +91,56 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
         claim="; ".join(sorted({about["claim"] for about in abouts})),
         epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
     )
+
+
+def _refuse_unknown(folder: Path, plan: Plan, without: Collection[int]) -> None:
+    """Whoever is left out must have been in the run."""
+    there = [learner_of(place.name) for place in learners_in(folder)]
+    known = set(range(plan.config.run.learners)) | {i for i in there if i is not None}
+    for i in sorted(set(without) - known):
+        raise GossamerError(
+            f"learner {i} is not in the run of {folder}, which has learners {', '.join(map(str, sorted(known)))}: "
+            "name one of these."
+        )
+
+
+def _outcomes_in(folder: Path, places: Sequence[Path]) -> list[Outcome]:
+    """Of all of these; refuses where one is missing."""
+    read = {place.name: read_outcome(place) for place in places}
+    missing = [name for name, outcome in read.items() if outcome is None]
+    if missing:
+        numbers = ",".join(str(learner_of(name)) for name in missing)
+        raise GossamerError(
+            f"{', '.join(missing)} of {folder} left no outcome yet: let them run to their end, or collect --without "
+            f"{numbers}."
+        )
+    return [outcome for outcome in read.values() if outcome is not None]
+
+
+def _refuse_unlike(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Models of one length, one of each learner."""
+    size = outcomes[0].theta.shape[1]
+    sizes = {outcome.about["learner"]: outcome.theta.shape[1] for outcome in outcomes}
+    other = next((i for i, theirs in sizes.items() if theirs != size), None)
+    if other is None and len(sizes) == len(outcomes):
+        return
+    what = "two outcomes are of one learner"
+    if other is not None:
+        what = f"the model of learner {other} has {sizes[other]} numbers, and others {size}"
+    raise GossamerError(f"in {folder} {what}: ask its party for it again.")
+
+
+def _refuse_incomplete(folder: Path, plan: Plan, abouts: Sequence[About], without: Collection[int]) -> None:
+    """Outcomes of two runs, or of fewer than took part."""
+    if len({about["run"] for about in abouts}) > 1:
+        raise GossamerError(f"the learners of {folder} were in different runs: collect the folders of one.")
+    absent = set(range(plan.config.run.learners)) - {about["learner"] for about in abouts} - set(without)
+    if absent:
+        listed = ", ".join(map(str, sorted(absent)))
+        raise GossamerError(
+            f"learners {listed} are missing in {folder}: bring theirs, too, or collect --without "
+            f"{listed.replace(' ', '')}."
+        )
 
 
 def _absent(without: Collection[int], abouts: Sequence[About]) -> list[str]:

@@ -23,7 +23,16 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.peers.bundle import Bundle
-from gossamer.peers.certificates import Pair, check_pair, key_pem, members_in, name_of, shared_key_in, signing_key
+from gossamer.peers.certificates import (
+    Pair,
+    check_pair,
+    key_fingerprint_in,
+    key_pem,
+    members_in,
+    name_of,
+    shared_key_in,
+    signing_key,
+)
 from gossamer.peers.config import DataPlan, Neighbour, PartyPlan, Plan, read_config, to_toml
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, MEMBERS, SECRET
@@ -83,7 +92,10 @@ def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         return signing_key(path.read_bytes(), str(path))
     except OSError as error:
-        raise GossamerError(f"{path} cannot be read ({error.strerror}): make it with 'gossamer party new'.") from None
+        raise GossamerError(
+            f"{path} cannot be read ({error.strerror}), and nobody else has this key: put it back, or be put out and "
+            "join as a new party ('gossamer party new')."
+        ) from None
 
 
 def join(folder: Path, bundle: Bundle) -> Plan:
@@ -93,6 +105,8 @@ def join(folder: Path, bundle: Bundle) -> Plan:
             f"{folder} has joined already: for a new certificate give the file that 'peers sign' made for a renewal, "
             "and for another run a folder of its own ('gossamer party new')."
         )
+    if not (folder / REQUEST).exists():
+        raise GossamerError(f"{folder} has no {REQUEST}: give the folder that 'gossamer party new' has made.")
     request = read_request(folder / REQUEST)
     if key_fingerprint(_own_key(folder / KEY).public_key()) != request.keys[0]:
         raise GossamerError(f"{folder / REQUEST} is not of {folder / KEY}: put back the two that belong together.")
@@ -117,8 +131,8 @@ def join(folder: Path, bundle: Bundle) -> Plan:
 def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> None:
     """Refuse a bundle that is another's, or in which this party is not who it is."""
     certificate, authority = bundle.files[CERTIFICATE].encode(), bundle.files[AUTHORITY].encode()
-    own = Pair((folder / KEY).read_bytes(), certificate)
-    check_pair(own)
+    _refuse_other_key(folder / KEY, bundle)
+    check_pair(Pair((folder / KEY).read_bytes(), certificate))
     begins = plan.learner < plan.config.run.learners  # and does not join one that has begun
     if begins and MEMBERS not in bundle.files:
         raise GossamerError("the file has no certificates of the others: ask for the one that 'peers sign' has made.")
@@ -143,6 +157,15 @@ def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | N
             raise GossamerError("the certificate has another key for shared noise than was asked for: ask again.")
 
 
+def _refuse_other_key(path: Path, bundle: Bundle) -> None:
+    """Several such files lie in one folder, and it is easily another party's."""
+    if key_fingerprint_in(bundle.files[CERTIFICATE].encode()) != key_fingerprint(_own_key(path).public_key()):
+        raise GossamerError(
+            f"the file is learner {bundle.learner}'s, and was made for another key than {path}: ask for the one that "
+            "'peers sign' has made for this party's request."
+        )
+
+
 def _own_tables(plan: Plan, request: Request, enrolled: bool) -> dict[str, Any]:
     """[party], [data] and [neighbours], of which only numbers and addresses are others' to say."""
     given = plan.config
@@ -160,6 +183,7 @@ def take_certificate(folder: Path, bundle: Bundle) -> None:
     party = plan.config.party
     kept, fresh = folder / party.key, folder / NEW_KEY
     key = fresh if fresh.exists() and _fits(fresh, certificate) else kept
+    _refuse_other_key(key, bundle)
     check_pair(Pair(key.read_bytes(), certificate))
     if read_identities(plan).whose(certificate) != plan.learner:
         raise GossamerError(f"the certificate is not learner {plan.learner}'s of this run: ask for this party's own.")

@@ -17,6 +17,7 @@ round t, and what becomes of trackers and z, is said by gossamer.peers.versions;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ from gossamer.models.standard import SEEN
 from gossamer.networks import Network
 from gossamer.peers.journal import Journal, Same, Snapshot
 from gossamer.peers.membership import Change, History
-from gossamer.peers.mixing import add_scaled, set_scaled
+from gossamer.peers.mixing import add_terms
 from gossamer.peers.signed import LIMIT
 from gossamer.peers.versions import Place, Places, handed
 from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
@@ -40,6 +41,7 @@ from gossamer.types import Array, Matrix
 
 WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
 SMALL = 1 << 14  # bytes
+Pieces = Sequence[Payload]  # of one vector's bytes, as they came
 FAR_OFF = 1 << 53  # no journal is opened so often; and every whole number below it is one everywhere
 
 
@@ -63,6 +65,15 @@ class Expected(NamedTuple):
 
     sender: int
     channel: str
+
+
+class Turn(NamedTuple):
+    """What is known of a round before anything of it comes."""
+
+    channels: Mapping[str, tuple[Matrix, bool]]  # what everybody sends: over which links, and whether it is pushed
+    heard: Mapping[str, Mapping[int, float]]  # by channel: whom this learner hears, with which weights
+    expected: frozenset[Expected]  # all vectors that have to come before the round is complete
+    public: Mapping[str, Array]  # what the graph gives, by channel: a row for every learner
 
 
 def window_of(size: int, dtype: Dtype) -> int:
@@ -113,15 +124,14 @@ class Party:
         self._of_graph = fields_of_graph(algorithm, first.rows)
         self.hears, self.tells = self.places.neighbours()
         self.window, self._late, self.lateness = window_of(size, dtype), late, lateness
-        self._got: dict[int, dict[Expected, Payload]] = {}  # by round
-        self._last: dict[Expected, Payload] = {}  # what was used last, where a neighbour may be late
+        self._got: dict[int, dict[Expected, Pieces]] = {}  # by round
+        self._last: dict[Expected, Pieces] = {}  # what was used last, where a neighbour may be late
         self._gone: dict[int, int] = {}  # for how many rounds in a row a neighbour's last message was used again
         self._excused: set[int] = set()
         self.broken = False  # whether a step was begun and not committed
         self.without: list[int] = []  # whose messages the last step went without
-        self._handed: dict[Expected, Payload] = {}  # trackers of those who leave before the next round
-        self._over: dict[int, dict[str, tuple[Matrix, bool]]] = {}
-        self._expected: dict[int, frozenset[Expected]] = {}
+        self._handed: dict[Expected, Pieces] = {}  # trackers of those who leave before the next round
+        self._turns: dict[int, Turn] = {}
         self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
         self._spoke: set[int] = set()  # the neighbours that know this learner in this life
         self._start()
@@ -227,7 +237,7 @@ class Party:
         """By channel: who hears what is sent in round t."""
         if t >= self.last:
             return self.places.hands_over(t)
-        place, channels = self.places.at(t), self._channels(t)
+        place, channels = self.places.at(t), self._turn(t).channels
         return {
             channel: [j for j in place.tells[over] if not (pushed and j in place.joining)]
             for channel, (over, pushed) in channels.items()
@@ -244,27 +254,30 @@ class Party:
             addressed[j] = packed[heard]
         return addressed
 
-    def _channels(self, t: int) -> dict[str, tuple[Matrix, bool]]:
-        """What everybody sends in round t, and over which links; asked for often, so worked out once a round."""
-        if t not in self._over:
+    def _turn(self, t: int) -> Turn:
+        """What is known of a round; asked for with every vector, so worked out once."""
+        turn = self._turns.get(t)
+        if turn is None:
             oldest = min([self.round, *self._outbox])
-            self._over = {k: over for k, over in self._over.items() if k >= oldest}
-            self._expected = {k: vectors for k, vectors in self._expected.items() if k >= oldest}
-            self._over[t] = self.places.channels(t) if t < self.last else {}
-        return self._over[t]
+            self._turns = {k: known for k, known in self._turns.items() if k >= oldest}
+            self._turns[t] = turn = self._worked_out(t)
+        return turn
 
-    def _heard(self, t: int, channel: str) -> Mapping[int, float]:
-        """Whom it hears on a channel in round t, with which weights; who listens takes nothing that is pushed."""
-        (over, pushed), place = self._channels(t)[channel], self.places.at(t)
-        return {} if pushed and place.listens else place.hears[over]
+    def _worked_out(self, t: int) -> Turn:
+        if t >= self.last:
+            return Turn({}, {}, frozenset(), {})
+        place, channels = self.places.at(t), self.places.channels(t)
+        heard = {  # who listens takes nothing that is pushed
+            channel: {} if pushed and place.listens else place.hears[over]
+            for channel, (over, pushed) in channels.items()
+        }
+        values = {channel: place.public.value(t, channel) for channel in channels}
+        public = {channel: value for channel, value in values.items() if value is not None}
+        return Turn(channels, heard, frozenset(Expected(j, one) for one, row in heard.items() for j in row), public)
 
     def expected(self, t: int) -> frozenset[Expected]:
         """All vectors that have to come before round t is complete."""
-        if t not in self._expected:
-            self._expected[t] = frozenset(
-                Expected(j, channel) for channel in self._channels(t) for j in self._heard(t, channel)
-            )
-        return self._expected[t]
+        return self._turn(t).expected
 
     def _inherits(self, t: int) -> dict[Expected, tuple[str, float]]:
         """What has to be handed over before round t: the fields of the state that it is added to, and its shares."""
@@ -279,7 +292,7 @@ class Party:
         Somebody who has just joined has sent nothing yet, and goes by what it will send; a document comes beside it.
         """
         rounds = [sum(map(len, messages)) for sent in self._outbox.values() for messages in sent.values()]
-        coming = 0 if rounds or self.finished else len(self._channels(self.round))
+        coming = 0 if rounds or self.finished else len(self._turn(self.round).channels)
         largest = max(rounds, default=coming * (self.size * DTYPES[self.dtype].itemsize + SMALL))
         return largest * 2 * rounds_kept(self.size, self.dtype, self.lateness) + 2 * LIMIT
 
@@ -318,30 +331,30 @@ class Party:
 
     def _width(self, t: int, channel: str) -> int | None:
         """How long a public channel's vectors are; None where it is not public."""
-        return None if t >= self.last else self.places.at(t).public.width(t, channel)
+        public = self._turn(t).public.get(channel)
+        return None if public is None else int(public.shape[1])
 
-    def receive(self, sender: int, t: int, channel: str, payload: Payload) -> None:
-        """Take a vector in, which is this round's or one of the next, and of which `length` was asked."""
-        inherited = (sender, channel) in self._inherits(t)
-        size = self.size if inherited else self._width(t, channel) or self.size
-        if len(payload) != size * DTYPES[self.dtype].itemsize:
-            raise RefusedError(
-                "size", f"learner {sender} sent {len(payload)} bytes of {channel!r}, expected {size} numbers."
-            )
-        vector, numbers = Expected(sender, channel), decode(payload, self.dtype)
-        if inherited:
-            have = self._handed
-        else:
+    def receive(self, sender: int, t: int, channel: str, *pieces: Payload) -> None:
+        """Take a vector in, as it came, which is this round's or one of the next, and of which `length` was asked."""
+        vector = Expected(sender, channel)
+        inherited = vector in self._inherits(t)
+        width = None if inherited else self._width(t, channel)
+        size = self.size if width is None else width
+        came = sum(map(len, pieces))
+        if came != size * DTYPES[self.dtype].itemsize:
+            raise RefusedError("size", f"learner {sender} sent {came} bytes of {channel!r}, expected {size} numbers.")
+        numbers = [decode(piece, self.dtype) for piece in pieces]
+        if width is not None:
             place = self.places.at(t)
-            place.public.check(place.numbers.index(sender), t, channel, numbers, sender)
-            have = self._got.setdefault(t, {})
-        if vector in have and have[vector] != payload:
+            place.public.check(place.numbers.index(sender), t, channel, np.concatenate(numbers), sender)
+        have = self._handed if inherited else self._got.setdefault(t, {})
+        if vector in have and have[vector] != pieces:
             raise RefusedError(
                 "changed",
                 f"learner {sender} sent {channel!r} of round {t} a second time with other numbers: it has drawn again, "
                 "which releases its state twice.",
             )
-        have[vector] = payload
+        have[vector] = pieces
 
     def missing(self) -> list[Expected]:
         """What the round waits for."""
@@ -375,7 +388,7 @@ class Party:
         they know it in this life. The last step draws nothing."""
         if not self._resumed or self.round + 1 >= self.last:
             return []
-        return sorted(self.places.at(self.round).neighbours[1] & self._acked.keys() - self._spoke)
+        return sorted(self.places.at(self.round).told & self._acked.keys() - self._spoke)
 
     @property
     def starved(self) -> bool:
@@ -404,13 +417,13 @@ class Party:
         The second condition bounds what is stored and sent ahead, for links that go only one way as well. It cannot
         hang: whoever is least far on is not ahead of its listeners, which have all used the rounds before.
         """
-        if self.broken or self.finished or self.slow() or self.unheard():
+        if self.broken or self.finished:
             return False
         if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and (
             not self._excused or self._absent()
-        ):
+        ):  # so it is with most of what comes
             return False
-        if self._not_handed():
+        if self.slow() or self.unheard() or self._not_handed():
             return False
         return self.round + 1 >= self.last or self.feed.here(self.round + 1)
 
@@ -420,12 +433,12 @@ class Party:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})
         self.broken = True  # until all is committed: a round that was half taken must not be taken again
-        absent = {one.sender for one in self.expected(t) if one not in have}
-        place, rounds = self._at(t)
-        got = {channel: self._mixed(channel, over, have, t) for channel, (over, _) in self._channels(t).items()}
-        private = [channel for channel in got if place.public.width(t, channel) is None]
+        (place, rounds), turn = self._at(t), self._turn(t)
+        absent = {one.sender for one in turn.expected - have.keys()}
+        got = {channel: self._mixed(channel, turn, have, t) for channel in turn.channels}
+        private = [channel for channel in got if channel not in turn.public]
         after = self._turned(t + 1, rounds.receive(self.state, self._gradient, got, private, t))
-        for j in place.neighbours[0]:
+        for j in place.heard:
             self._gone[j] = self._gone.get(j, 0) + 1 if j in absent else 0
             if j not in absent:
                 self.heard[j] = (self.heard.get(j, (0, -1))[0], t)
@@ -447,33 +460,32 @@ class Party:
         anew = [*self._of_graph, *self.places.begins_anew(t)]
         state = state._replace(**{name: getattr(fresh, name) for name in anew})
         for one, (name, share) in sorted(self._inherits(t).items()):
-            given = np.frombuffer(self._handed[one], DTYPES[self.dtype])
+            given = np.concatenate(self._numbers(self._handed[one]))
             state = state._replace(**{name: getattr(state, name) + share * given})
         return state
 
-    def _mixed(self, channel: str, over: Matrix, have: Mapping[Expected, Payload], t: int) -> Array:
+    def _mixed(self, channel: str, turn: Turn, have: Mapping[Expected, Pieces], t: int) -> Array:
         """Σ W_ij · received_j in the order of senders; last its own message, as it was sent, where that comes back."""
-        place = self.places.at(t)
-        terms = [(self._used(have, t, Expected(j, channel)), weight) for j, weight in self._heard(t, channel).items()]
+        place, (over, _), public = self.places.at(t), turn.channels[channel], turn.public.get(channel)
+        used = partial(self._used, have, channel) if public is None else lambda j: [public[place.numbers.index(j)]]
+        terms = [(used(j), weight) for j, weight in turn.heard[channel].items()]
         if place.own[over]:
-            terms.append((np.frombuffer(self._sent[channel], DTYPES[self.dtype]), place.own[over]))
-        size = place.public.width(t, channel) or self.size
-        if place.apart[over] and place.public.width(t, channel) is not None:  # the graph's values go on as they would
+            terms.append((self._numbers([self._sent[channel]]), place.own[over]))
+        if place.apart[over] and public is not None:  # the graph's values go on as they would
             left_out = [*place.outside[over].items(), (self.i, -place.apart[over])]
-            terms += [(self._used(have, t, Expected(j, channel)), weight) for j, weight in left_out]
+            terms += [(used(j), weight) for j, weight in left_out]
+        size = self.size if public is None else public.shape[1]
         total = np.empty((1, size)) if terms else np.zeros((1, size))
-        for k, (vector, weight) in enumerate(terms):
-            (add_scaled if k else set_scaled)(total[0], vector, weight)
+        add_terms(total[0], terms)
         return total
 
-    def _used(self, have: Mapping[Expected, Payload], t: int, one: Expected) -> Array:
-        """A neighbour's vector of this round, or its last where it is late; the graph's own where it is public."""
-        place = self.places.at(t)
-        public = place.public.value(t, one.channel)
-        if public is not None:
-            vector: Array = public[place.numbers.index(one.sender)]
-            return vector
-        return np.frombuffer(have[one] if one in have else self._last[one], dtype=DTYPES[self.dtype])
+    def _used(self, have: Mapping[Expected, Pieces], channel: str, j: int) -> list[Array]:
+        """A neighbour's vector of this round, or its last where it is late."""
+        one = Expected(j, channel)
+        return self._numbers(have[one] if one in have else self._last[one])
+
+    def _numbers(self, pieces: Pieces) -> list[Array]:
+        return [np.frombuffer(piece, DTYPES[self.dtype]) for piece in pieces]
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t: forget what nobody needs any more."""
@@ -562,7 +574,7 @@ class Party:
         self.last = self.history.end_of(self.i, self.steps)
         self.hears, self.tells = self.places.neighbours()
         self._acked |= {j: -1 for j in self.tells if j not in self._acked}
-        self._over, self._expected = {}, {}
+        self._turns = {}
         for lost in change.lost & self._acked.keys():
             del self._acked[lost]
         for told in self._outbox.values():

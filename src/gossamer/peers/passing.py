@@ -12,7 +12,7 @@ import sqlite3
 
 from gossamer.errors import GossamerError
 
-CODE, MISTAKE = 75, 2
+CODE = 75
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 OTHERS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EADDRINUSE, errno.EADDRNOTAVAIL})
 FULL, AGAIN = "disk full", "starting again"  # states of a learner that has ended so
@@ -38,8 +38,3 @@ def passing_state(error: BaseException | None) -> str | None:
                 return FULL if name == "SQLITE_FULL" else AGAIN
         error = error.__cause__ or error.__context__
     return None
-
-
-def exit_code(error: BaseException) -> int:
-    """Of a learner that has ended with a sentence."""
-    return MISTAKE if passing_state(error) is None else CODE

@@ -90,6 +90,11 @@ class PassingOn:
             )
         self._known[neighbour] = known.version
 
+    def begins_anew(self, neighbour: int) -> None:
+        """In another life: what it had it may have lost, as SQLite leaves out the end of a log without a word. So it is
+        told again, before anything of a round."""
+        self._known.pop(neighbour, None)
+
     def receive(self, sender: int, version: int, payload: bytes | memoryview) -> Change | None:
         """Take a document from a neighbour; None where it is here already. What is refused is told in one sentence.
 
@@ -105,6 +110,7 @@ class PassingOn:
                     raise GossamerError(f"it is another change {version} than the one that was accepted here.")
                 return None
             change, frame = self._checked(signed)
+            self._refuse_past(change)
         except GossamerError as error:
             self.refused = quoted(f"learner {sender} sent a change that is refused: {error}", SAID)
             raise RefusedError(CAPABILITY, self.refused) from None
@@ -113,14 +119,18 @@ class PassingOn:
     def take(self, signed: Signed) -> Change | None:
         """Take a document from a file; None where it is here already."""
         version, known = signed.document.get("version"), self._party.history.changes
-        if isinstance(version, int) and 0 < version <= len(known) and known[version - 1].digest == signed.digest:
-            return None
+        if isinstance(version, int) and 0 < version <= len(known):
+            if known[version - 1].digest == signed.digest:
+                return None
+            raise GossamerError(
+                f"this change {version} is another one than was accepted here, and does nothing: take the file away."
+            )
         change, frame = self._checked(signed)
         self._check_time(change)
         return self._accept(signed, change, frame)
 
     def _checked(self, signed: Signed) -> tuple[Change, bytes]:
-        """What it says, and the frame in which it is passed on; refuses one that may not be taken here and now."""
+        """What it says, and the frame in which it is passed on; refuses one that nobody may take."""
         if len(signed.signatures) > MOST_SIGNATURES:
             raise GossamerError(
                 f"a document with {len(signed.signatures)} signatures: expected {MOST_SIGNATURES} at most."
@@ -128,12 +138,14 @@ class PassingOn:
         change = read_change(signed)
         self._verify(signed, change, self._party.history)
         self._party.history.check(change, self._party.algorithm, self._party.steps)
+        return change, _framed(change.version, signed.encoded())
+
+    def _refuse_past(self, change: Change) -> None:
         if change.at <= self._party.round:
             raise GossamerError(
                 f"{change.named} is of round {change.at}, and learner {self._party.i} is in round "
                 f"{self._party.round}: choose a later one."
             )
-        return change, _framed(change.version, signed.encoded())
 
     def _accept(self, signed: Signed, change: Change, frame: bytes) -> Change:
         self._party.journal.keep_change(change.version, signed.encoded())
@@ -174,7 +186,7 @@ class PassingOn:
         if change.at < least:
             raise GossamerError(
                 f"{change.named} is of round {change.at}, and from learner {party.i}, in round {party.round}, it may "
-                f"not be everywhere before round {least}: choose that or a later one."
+                f"not be everywhere before round {least}: choose that or a later one (gossamer peers change --again)."
             )
 
 

@@ -28,14 +28,14 @@ from gossamer.peers.changes import Inbox, accepted, neighbours_of, verifier
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
-from gossamer.peers.dials import Places, places_of
+from gossamer.peers.dials import Addresses, addresses_of
 from gossamer.peers.feed import Records, Spool
 from gossamer.peers.journal import Journal
 from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.metrics import Endpoint, write_metrics
-from gossamer.peers.node import Hook, Node
+from gossamer.peers.node import SAY, Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
@@ -192,10 +192,15 @@ class LearnerProcess:
     async def _first_records(self, stop: asyncio.Event) -> bool:
         """Wait for the first round's records; False where the learner was told to stop."""
         first = History(self.plan.network, self.changes).first_round(self.plan.learner)
+        needed, began, say_after = (first + 1) * self.plan.config.run.per_round, time.monotonic(), 0.0
         while not self.feed.here(first) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
             self._status.write("waiting for records")
+            if (waited := time.monotonic() - began) >= say_after:
+                say_after = max(2 * say_after, SAY)
+                about = {"round": first, "seconds": round(waited, 1), "for": "records"}
+                log.warning("waiting", extra=about | {"here": len(self.feed), "needed": needed})
             await _sleep(stop, TICK)
         return not stop.is_set()
 
@@ -244,9 +249,9 @@ class LearnerProcess:
         )  # fmt: skip
         return node, transport
 
-    def _reached(self, party: Party, tells: Sequence[int], hears: Sequence[int]) -> Places:
+    def _reached(self, party: Party, tells: Sequence[int], hears: Sequence[int]) -> Addresses:
         neighbours = neighbours_of(self.plan, party.history)
-        return places_of(party.i, self.plan.config.party.listen, neighbours, tells, hears)
+        return addresses_of(party.i, self.plan.config.party.listen, neighbours, tells, hears)
 
     def _look_for_changes(self, node: Node, transport: Transport, linked: Linked) -> Linked:
         """Take what lies in the folder, and have the links that follow; those that there were before, or new ones."""

@@ -47,6 +47,7 @@ class Wanted(NamedTuple):
     graph: str | None = None
     addresses: Mapping[int, str] = {}
     requests: Mapping[int, Request] = {}  # of those who join with keys of their own
+    again: bool = False  # in place of the newest document, which nobody has accepted
 
 
 def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
@@ -55,6 +56,8 @@ def propose(folder: Path, wanted: Wanted) -> tuple[Signed, Plan, History]:
     plan = read_config(places[0])
     documents = [read_signed(path) for path in documents_in(folder)]
     changes = sorted(map(read_change, documents))
+    if wanted.again:
+        changes = changes[:-1]
     history = History(plan.network, changes)
     _check_wanted(history, wanted)
     algorithm = plan.algorithm()
@@ -192,12 +195,15 @@ def make_place(folder: Path, plan: Plan, authority: Pair, i: int, address: str, 
     documents = [read_signed(path) for path in documents_in(folder)]
     for signed in documents:
         save(place, signed)
-    if not (place / "party.toml").exists():
+    neighbours = _neighbours(folder, documents, i, plan.algorithm().mixes)
+    if (place / "party.toml").exists():  # its change was made again, perhaps with another graph
+        config = replace(read_config(place).config, neighbours=neighbours)
+        replace_file(place / "party.toml", to_toml(config).encode())
+    else:
         party = replace(
             plan.config.party, learner=i, listen=listen_at(address), metrics=None,
             key=KEY, certificate=CERTIFICATE, authority=AUTHORITY,
         )  # fmt: skip
-        neighbours = _neighbours(folder, documents, i, plan.algorithm().mixes)
         own_data = DataPlan(path="records.csv", follow=True)
         config = replace(plan.config, party=party, data=own_data, neighbours=neighbours)
         replace_file(place / "party.toml", to_toml(config).encode())

@@ -45,11 +45,6 @@ class PublicValues:
             self._next += 1
         return self._sent.get(t, {}).get(channel)
 
-    def width(self, t: int, channel: str) -> int | None:
-        """How long a public channel's vectors are."""
-        known = self.value(t, channel)
-        return None if known is None else int(known.shape[1])
-
     def check(self, k: int, t: int, channel: str, vector: Array, sender: int) -> None:
         """Refuse what the k-th learner, of number `sender`, cannot have sent."""
         public = self.value(t, channel)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
-from gossamer.errors import GossamerError
+from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.certificates import Pair, check_host, key_pem
 from gossamer.peers.parsed import public_key_in
 from gossamer.peers.signed import Signed, read_signed
@@ -59,6 +59,13 @@ class Request(NamedTuple):
 def make_request(
     key: ec.EllipticCurvePrivateKey, secret: X25519PublicKey | None, name: str, address: str | None, before: Steps = ()
 ) -> Request:
+    if not _is_name(name):
+        raise BadValue("name", name, f"expected 1 to {LONGEST} letters")
+    try:
+        if address is not None:
+            host_of(address)
+    except ValueError:
+        raise BadValue("address", address, "expected HOST:PORT, such as north.example.org:7400") from None
     document = {
         "kind": KIND, "run": "", "name": name, "address": address,
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "key": der_of(key.public_key()).hex(),
@@ -86,7 +93,7 @@ def check_request(signed: Signed, what: str) -> Request:
         secret = None if shared is None else X25519PublicKey.from_public_bytes(bytes.fromhex(shared))
         before = parsed_steps(given["before"])
         name, address, made = given["name"], given["address"], given["made"]
-        if not (isinstance(name, str) and name and len(name) <= LONGEST and name.isprintable()):
+        if not _is_name(name):
             raise ValueError(f"its name must have 1 to {LONGEST} letters")
         if address is not None:
             host_of(address)
@@ -98,6 +105,10 @@ def check_request(signed: Signed, what: str) -> Request:
         ) from None
     keys = [key_fingerprint(key), *check_succession(before, key)]
     return Request(signed, name, address, made, key, secret, before, keys)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= LONGEST and name.isprintable()
 
 
 def host_of(address: object) -> str:

@@ -133,6 +133,8 @@ def read_signed(path: Path) -> Signed:
     try:
         with path.open("rb") as file:
             return parse_signed(file.read(LIMIT + 1), str(path))
+    except IsADirectoryError:
+        raise GossamerError(f"{path} is a folder: give the file in it.") from None
     except OSError as error:
         raise GossamerError(f"{path} cannot be read ({error.strerror}): put it there.") from None
 

@@ -79,11 +79,9 @@ class Place(NamedTuple):
     outside: Mapping[Matrix, Weights]  # and who these are
     public: PublicValues
     numbers: tuple[int, ...]  # the members, in the order of public values
-
-    @property
-    def neighbours(self) -> tuple[set[int], set[int]]:
-        """Whom it hears, and whom it tells, over any link."""
-        return {j for row in self.hears.values() for j in row}, {j for told in self.tells.values() for j in told}
+    heard: frozenset[int]  # whom it hears over any link
+    told: frozenset[int]  # and who hears it
+    start: Any  # a state of one parameter: of what is emitted from it, the channels are those of any state
 
 
 class Places:
@@ -145,18 +143,20 @@ class Places:
         public = self._public.setdefault(
             version, PublicValues(self._algorithm, network, _rows(network, version, mixes))
         )
-        return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers)
+        heard, hearers = (frozenset(j for some in of.values() for j in some) for of in (hears, tells))
+        start = self._algorithm.init(rows, np.zeros((1, 1)))
+        return Place(rows, listens, hears, own, tells, joining, apart, outside, public, numbers, heard, hearers, start)
 
     # -- who is a neighbour, and when ------------------------------------------------------------------------------
 
     def heard_in(self, t: int) -> set[int]:
         """Whom it hears in a round, or is handed something by before it."""
-        return self.at(t).neighbours[0] | {j for j, _ in self.inherits(t)} if self.is_member(t) else set()
+        return {*self.at(t).heard, *(j for j, _ in self.inherits(t))} if self.is_member(t) else set()
 
     def told_in(self, t: int) -> set[int]:
         """Who hears it in a round, or inherits something."""
-        told = self.at(t).neighbours[1] if self.is_member(t) else set()
-        return told.union(*self.hands_over(t).values())
+        told = self.at(t).told if self.is_member(t) else ()
+        return set(told).union(*self.hands_over(t).values())
 
     def neighbours(self) -> tuple[list[int], list[int]]:
         """Everybody that it hears, and everybody that hears it, in some round of what is known; but who is lost."""
@@ -181,6 +181,8 @@ class Places:
     def farthest(self, listener: int, t: int, lateness: int) -> float:
         """In round t: the newest round that a listener can be in. It goes without this learner's message in no more
         than `lateness` of the rounds in which it hears it; somebody who hears it no more may be anywhere."""
+        if not self.history.changes:  # asked with every acknowledgement
+            return t + 1 + lateness if listener in self.at(t).told else np.inf
         turns = [k for change in self.history.changes for k in (change.at, change.at + 1) if k > t]
         needed = lateness + 1  # of the rounds after t in which it hears this learner, the first that it cannot take
         for k, until in pairwise([*sorted({t + 1, *turns}), np.inf]):
@@ -231,8 +233,7 @@ class Places:
     def channels(self, t: int) -> dict[str, tuple[Matrix, bool]]:
         """What everybody sends in round t: over which links, and whether it is pushed."""
         place = self.at(t)
-        state = self._algorithm.init(place.rows, np.zeros((1, 1)))
-        sent = self._algorithm.emit(state, np.zeros((1, 1)), place.rows, t)
+        sent = self._algorithm.emit(place.start, np.zeros((1, 1)), place.rows, t)
         over_time = self._algorithm.over_time
         pushed = over_time.pushed if over_time is not None else {}
         return {channel: (out.over, channel in pushed) for channel, out in sent.items()}

@@ -10,7 +10,7 @@ All integers of the prefix are little-endian. Whoever reads knows from the prefi
 before it is allocated; a vector's size and kind are those that the run has, whatever a frame says.
 
 A transport may carry several frames as one message, of MESSAGE_LIMIT bytes at most. A vector's numbers are copied once
-on their way out, into their frame, and on their way in they are read where they came.
+on their way out, into their frame, and on their way in they are read where they came, part by part.
 """
 
 from __future__ import annotations
@@ -256,27 +256,26 @@ def decode(payload: Payload, dtype: Dtype) -> Array:
 
 
 class Assembly:
-    """Puts the parts of one vector together, in order, into a buffer of the size that the run has."""
+    """The parts of one vector, in order: together they have the size that the run has, and none is copied."""
 
     def __init__(self, size: int, dtype: Dtype) -> None:
         self._bytes = size * DTYPES[dtype].itemsize
         self._parts = count_parts(size, dtype)
-        self._buffer, self._at = np.empty(self._bytes, np.uint8).data, 0  # not zeros: all of it is written
+        self._pieces: list[Payload] = []
 
-    def add(self, part: Part, payload: bytes | memoryview) -> memoryview | None:
-        """The vector's bytes once it is whole, until then None; RefusedError leaves what was there as it was."""
-        if part.parts != self._parts or part.part != self._at:
+    def add(self, part: Part, payload: Payload) -> tuple[Payload, ...] | None:
+        """The vector's pieces once it is whole, until then None; RefusedError leaves what was there as it was."""
+        at = len(self._pieces)
+        if part.parts != self._parts or part.part != at:
             raise RefusedError(
                 "parts",
-                f"part {part.part} of {part.parts} of a vector, expected part {self._at} of {self._parts}: its size "
-                "or order is not this run's.",
+                f"part {part.part} of {part.parts} of a vector, expected part {at} of {self._parts}: its size or order "
+                "is not this run's.",
             )
-        start = self._at * PAYLOAD_LIMIT
-        wanted = min(PAYLOAD_LIMIT, self._bytes - start)
+        wanted = min(PAYLOAD_LIMIT, self._bytes - at * PAYLOAD_LIMIT)
         if len(payload) != wanted:
             raise RefusedError(
                 "size", f"a part of {len(payload)} bytes, expected {wanted}: its vector is not of this run's size."
             )
-        self._buffer[start : start + wanted] = payload
-        self._at += 1
-        return self._buffer if self._at == self._parts else None
+        self._pieces.append(payload)
+        return tuple(self._pieces) if len(self._pieces) == self._parts else None

@@ -14,6 +14,9 @@ from numba import uint64
 from gossamer.compiling import compiled
 from gossamer.privacy.table import CELLS, FIRST_BITS, LATER_BITS, TAIL
 
+TOGETHER = 512  # words that are looked at together: they, and what is made of them, stay in the nearest cache
+OTHER = -(2**63)  # no proposal's value: those have 54 bits and a sign
+
 
 def _with_infinities(function: Any) -> Any:
     return compiled(nogil=True, error_model="numpy")(function)
@@ -23,12 +26,19 @@ def _with_infinities(function: Any) -> Any:
 def add_on_grid(values, grid, noise, done, out):  # type: ignore[no-untyped-def]
     """out ← (the nearest step to the value + noise), from value `done` on, row after row."""
     at, columns = 0, values.shape[1]
-    while at < len(noise):  # a row's part at a time, with nothing to count within: several values are one instruction
+    while at < len(noise):
         row, column = divmod(done + at, columns)
-        count, step = min(columns - column, len(noise) - at), grid[row]
-        for k in range(count):
-            out[row, column + k] = (np.rint(values[row, column + k] / step) + noise[at + k]) * step
+        count = min(columns - column, len(noise) - at)
+        some = slice(column, column + count)
+        _add_to_row(values[row, some], grid[row], noise[at : at + count], out[row, some])
         at += count
+
+
+@_with_infinities
+def _add_to_row(values, step, noise, out):  # type: ignore[no-untyped-def]
+    """A part of one row, whose places are counted from 0: so several values are one instruction."""
+    for k in range(len(noise)):
+        out[k] = (np.rint(values[k] / step) + noise[k]) * step
 
 
 @_with_infinities
@@ -57,53 +67,94 @@ def table_noise(words, at, out, done, sign, scale, power, width, columns, low, s
     """Add sign · k to out[done:], until it is full or a proposal might lack words, for it takes up to three.
 
     (next unused word, values done, whether the proposal that starts at that word is left to exact arithmetic)
+
+    Nearly all proposals are one word that gives one value. So words are first looked at many at a time, as if each were
+    such a proposal; then in order, where runs of those that are so are added, and every other is decided by itself.
     """
-    n, last = len(out), len(words) - 3
-    within = (uint64(1) << uint64(width)) - uint64(1)
-    later = (uint64(1) << uint64(LATER_BITS)) - uint64(1)
-    first_bits = (uint64(1) << uint64(FIRST_BITS)) - uint64(1)
-    turned = uint64(sign < 0)
+    n, last, turned = len(out), len(words) - 3, np.int64(sign < 0)
+    values, places = np.empty(TOGETHER, np.int64), np.empty(TOGETHER + 1, np.int64)
     while done < n and at <= last:
-        word = words[at]
-        used = at + 1
-        column = word >> uint64(54)
-        cut = columns[column] >> uint64(16)
-        first, bar = (word >> uint64(45)) & first_bits, cut >> uint64(LATER_BITS)
-        other = columns[column] & uint64(0xFFFF)
-        part = other ^ ((column ^ other) & -uint64(first < bar))  # a choice without a branch: it could not be predicted
-        if first == bar:
-            if (words[used] >> uint64(64 - LATER_BITS)) < (cut & later):
-                part = column
-            used += 1
-        k = word & within
-        if part < uint64(CELLS):  # a rectangle under the curve
-            k |= part << uint64(width)
-        elif part < uint64(TAIL):  # a wedge on the curve
-            cell = part - uint64(CELLS)
-            k |= cell << uint64(width)
-            ratio = np.float64(k) / scale
-            curve = height * math.exp(-ratio if power == 1 else -0.5 * ratio * ratio)
-            point = low[cell] + span[cell] * (np.float64(words[used]) * 2.0**-64)
-            open_by = margin * (low[cell] + span[cell])
-            used += 1
-            if point >= curve - open_by:
-                if point <= curve + open_by:
-                    return at, done, True
-                at = used
+        first, count = at, min(TOGETHER, n - done, last + 1 - at)
+        _by_themselves(words[first : first + count], width, columns, values[:count])
+        others = _find_others(values[:count], places)
+        places[others] = count
+        for place in places[: others + 1]:
+            if first + place < at:  # a word that another proposal has taken
                 continue
-        elif part == uint64(TAIL):
-            return at, done, True
-        else:  # a proposal that is never kept
+            run = values[at - first : place]
+            sums = out[done : done + len(run)]
+            for j in range(len(run)):
+                sums[j] += (run[j] ^ -turned) + turned
+            at, done = at + len(run), done + len(run)
+            if place == count:
+                break
+            used, k, kept, is_open = _decide(words, at, scale, power, width, columns, low, span, height, margin)
+            if is_open:
+                return at, done, True
             at = used
-            continue
-        negative = (word >> uint64(44)) & uint64(1)
-        at = used
-        if k | (uint64(1) - negative) == uint64(0):  # −0; looking at the sign alone could not be predicted either
-            continue
-        minus = np.int64(negative ^ turned)
-        out[done] += (np.int64(k) ^ -minus) + minus
-        done += 1
+            if kept:
+                out[done] += (k ^ -turned) + turned
+                done += 1
     return at, done, False
+
+
+@compiled(nogil=True)
+def _by_themselves(words, width, columns, values):  # type: ignore[no-untyped-def]
+    """The value of every word that is one in a rectangle, and in place of any other OTHER."""
+    within = (uint64(1) << uint64(width)) - uint64(1)
+    first_bits = (uint64(1) << uint64(FIRST_BITS)) - uint64(1)
+    entries = values.view(np.uint64)
+    for j in range(len(words)):  # apart from the rest, because only then several words are one instruction there
+        entries[j] = columns[words[j] >> uint64(54)]
+    for j in range(len(words)):
+        column, first = words[j] >> uint64(54), (words[j] >> uint64(45)) & first_bits
+        other, bar = entries[j] & uint64(0xFFFF), entries[j] >> uint64(16 + LATER_BITS)
+        part = other ^ ((column ^ other) & -uint64(first < bar))
+        minus = (words[j] >> uint64(44)) & uint64(1)
+        value = ((words[j] & within | part << uint64(width)) ^ -minus) + minus
+        needs_more = (first == bar) | (part >= uint64(CELLS)) | (value == uint64(0))
+        entries[j] = uint64(OTHER) if needs_more else value
+
+
+@compiled(nogil=True)
+def _find_others(values, places):  # type: ignore[no-untyped-def]
+    """How many values are OTHER, with their places in order."""
+    count = 0
+    for j in range(len(values)):
+        places[count] = j
+        count += values[j] == OTHER
+    return count
+
+
+@compiled(nogil=True)
+def _decide(words, at, scale, power, width, columns, low, span, height, margin):  # type: ignore[no-untyped-def]
+    """One proposal: (the word after it, its k, whether that is kept, whether it is left to exact arithmetic)."""
+    word, used = words[at], at + 1
+    column = word >> uint64(54)
+    first = (word >> uint64(45)) & ((uint64(1) << uint64(FIRST_BITS)) - uint64(1))
+    cut, other = columns[column] >> uint64(16), columns[column] & uint64(0xFFFF)
+    part = column if first < cut >> uint64(LATER_BITS) else other
+    if first == cut >> uint64(LATER_BITS):
+        if words[used] >> uint64(64 - LATER_BITS) < cut & ((uint64(1) << uint64(LATER_BITS)) - uint64(1)):
+            part = column
+        used += 1
+    k = word & ((uint64(1) << uint64(width)) - uint64(1))
+    if part < uint64(CELLS):  # a rectangle under the curve
+        k |= part << uint64(width)
+    elif part < uint64(TAIL):  # a wedge on the curve
+        cell = part - uint64(CELLS)
+        k |= cell << uint64(width)
+        ratio = np.float64(k) / scale
+        curve = height * math.exp(-ratio if power == 1 else -0.5 * ratio * ratio)
+        point = low[cell] + span[cell] * (np.float64(words[used]) * 2.0**-64)
+        open_by = margin * (low[cell] + span[cell])
+        used += 1
+        if point >= curve - open_by:
+            return used, np.int64(0), False, point <= curve + open_by
+    else:  # the tail, or a proposal that is never kept
+        return used, np.int64(0), False, part == uint64(TAIL)
+    minus = np.int64((word >> uint64(44)) & uint64(1))
+    return used, (np.int64(k) ^ -minus) + minus, k != uint64(0) or minus == 0, False  # −0 is not kept
 
 
 @_with_infinities

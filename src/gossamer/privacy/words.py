@@ -14,7 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-BUFFER = 1 << 15  # words made at a time, at most; they stay in the cache
+BUFFER = 9 << 12  # words made at a time, at most: some more than 2^15 values take; they stay in the cache
 FEWEST = 1 << 13  # of one's own made at a time: what is left serves the next draw
 _ZEROS = memoryview(bytes(8 * BUFFER))  # what is enciphered, so that the keystream itself comes out
 
