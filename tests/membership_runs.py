@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import numpy as np
@@ -22,7 +23,10 @@ from gossamer.streams.stream import OnePass
 from peers_hub import Hub
 from test_peers import Own
 
-M, MOST, N, L2 = 10, 12, 4, 0.1
+M, MOST, N, L2, STEPS = 10, 12, 4, 0.1, 30
+STEP = gs.decay(0.3, 0.6)
+ALGORITHM_1, PUSH_PULL = gs.ldp_gradient_tracking(STEP, strict=False), gs.push_pull(gs.decay(0.1, 0.0))
+ONE_WAY = gs.Network.paper_one_way()
 MODEL = gs.LogisticRegression(l2=L2)
 
 
@@ -151,6 +155,23 @@ class Members:
     def close(self):
         for journal in self.journals.values():
             journal.close()
+
+
+@contextlib.contextmanager
+def teams(folder):
+    """team_of(algorithm, network, steps, …): runs that have said hello, and whose journals are closed at the end."""
+    made = []
+
+    def team_of(algorithm=ALGORITHM_1, network=ONE_WAY, steps=STEPS, **given):
+        place = folder / str(len(made))
+        place.mkdir()
+        made.append(Members(place, algorithm, network, steps, **given))
+        made[-1].greet()
+        return made[-1]
+
+    yield team_of
+    for team in made:
+        team.close()
 
 
 def change_of(team, at, before=(), **given):

@@ -164,6 +164,14 @@ def test_a_certificate_near_its_end_is_a_warning(place, gossamer):
     assert any("The certificate ends on" in sentence for sentence in about["warnings"])
 
 
+def test_another_budget_than_the_journal_has_begun_with_is_named(place, gossamer):
+    (place / "journal.db").touch(mode=0o600)
+    for budget, said in ((2.0, False), (3.0, True)):
+        (place / "status.json").write_text(json.dumps({"state": "stopped", "steps": 20, "round": 4, "budget": budget}))
+        warnings = found(gossamer, place)[1]["warnings"]
+        assert any("has begun with ε = 3" in one for one in warnings) == said
+
+
 def test_records_that_are_too_few_for_the_first_round_are_named(place, gossamer):
     """A learner listens from when it has them, and its neighbours wait until then."""
     edit(place, "[data]", "[data]\nfollow = true")

@@ -31,13 +31,13 @@ KUBERNETES = "1.31"
 
 
 def composer():
-    """`docker compose`, docker-compose: whatever there is to render a file."""
-    for command in (["docker", "compose"], ["docker-compose"]):
+    """`docker compose`, docker-compose, podman-compose: whatever there is to render a file."""
+    for command in (["docker", "compose"], ["docker-compose"], ["podman-compose"]):
         if shutil.which(command[0]) is None:
             continue
         if subprocess.run([*command, "version"], capture_output=True, timeout=LIMIT, check=False).returncode == 0:
             return command
-    pytest.skip("compose.yml WAS NOT RENDERED: there is neither docker compose nor docker-compose here")
+    pytest.skip("compose.yml WAS NOT RENDERED: there is no docker compose, docker-compose or podman-compose here")
 
 
 def composed(**given):

@@ -295,8 +295,10 @@ def test_a_second_process_is_refused_the_journal_as_long_as_the_first_runs(tmp_p
     first = fleet.pids[0]
     os.kill(first, signal.SIGSTOP)
     try:
+        status, log = fleet.status(0), (fleet.place(0) / "log.jsonl").read_text()
         fleet.start(0)
         assert ended(fleet, 0) == [2]
+        assert (fleet.status(0), (fleet.place(0) / "log.jsonl").read_text()) == (status, log), "these are the first's"
     finally:
         os.kill(first, signal.SIGCONT)
     assert "another process has it open" in (fleet.place(0) / "stderr.log").read_text()

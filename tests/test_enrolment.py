@@ -356,6 +356,16 @@ def test_a_certificate_does_not_outlive_the_one_that_signed_it(enrolled):
     assert shown.not_valid_after_utc <= signer.not_valid_after_utc
 
 
+def test_whoever_signs_is_told_who_has_said_no_address(gossamer, tmp_path):
+    """Forgotten, it would have been this machine's, and the others would have dialled themselves."""
+    assert gossamer("peers", "init", "study", "--own-keys", "--learners", M, *DECLARED)[0] == 0
+    for name, address in {"a": None, "b": "b.example.org:7400"}.items():
+        new_folder(tmp_path / name, name, address)
+    out = gossamer("peers", "sign", "study", tmp_path / "a/request.json", tmp_path / "b/request.json")[1]
+    assert "No address from a:" in out
+    assert "at b.example.org:7400" in out
+
+
 def test_whoever_signs_says_until_when_and_what_cuts_it_short(enrolled, gossamer):
     study, mine, _ = enrolled("--days", 20)
     assert gossamer("party", "join", mine / "learner-1", study / "learner-1.json")[0] == 0

@@ -13,33 +13,17 @@ import gossamer as gs
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.membership import read_change
 from gossamer.peers.wire import unpack
-from membership_runs import M, Members, by_hand, change_of, compare
+from membership_runs import ALGORITHM_1, ONE_WAY, PUSH_PULL, STEP, STEPS, M, by_hand, change_of, compare, teams
 from peers_hub import Faults
 
-STEPS = 30
-STEP = gs.decay(0.3, 0.6)
-METHODS = {
-    "algorithm_1": gs.ldp_gradient_tracking(STEP, strict=False),
-    "push_pull": gs.push_pull(gs.decay(0.1, 0.0)),
-}
+METHODS = {"algorithm_1": ALGORITHM_1, "push_pull": PUSH_PULL}
 STEP_OF = {"algorithm_1": STEP, "push_pull": gs.decay(0.1, 0.0)}
-ONE_WAY = gs.Network.paper_one_way()
 
 
 @pytest.fixture
 def team_of(tmp_path):
-    made = []
-
-    def make(kind="algorithm_1", network=ONE_WAY, steps=STEPS, **given):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(Members(folder, METHODS[kind], network, steps, **given))
-        made[-1].greet()
-        return made[-1]
-
-    yield make
-    for team in made:
-        team.close()
+    with teams(tmp_path) as made:
+        yield lambda kind="algorithm_1", *given, **named: made(METHODS[kind], *given, **named)
 
 
 @pytest.mark.parametrize("kind", METHODS)

@@ -11,28 +11,13 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.algorithms import METHODS as REGISTRY
 from gossamer.peers.membership import document_of, read_change
 from gossamer.peers.signed import Signed
-from membership_runs import MODEL, M, Members, change_of, records
-
-STEPS = 30
-ALGORITHM_1 = gs.ldp_gradient_tracking(gs.decay(0.3, 0.6), strict=False)
-PUSH_PULL = gs.push_pull(gs.decay(0.1, 0.0))
-ONE_WAY = gs.Network.paper_one_way()
+from membership_runs import ALGORITHM_1, MODEL, PUSH_PULL, STEPS, M, change_of, records, teams
 
 
 @pytest.fixture
 def team_of(tmp_path):
-    made = []
-
-    def make(algorithm=ALGORITHM_1, network=ONE_WAY, steps=STEPS, **given):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(Members(folder, algorithm, network, steps, **given))
-        made[-1].greet()
-        return made[-1]
-
-    yield make
-    for team in made:
-        team.close()
+    with teams(tmp_path) as made:
+        yield made
 
 
 def restricted(network, members):

@@ -62,6 +62,25 @@ def test_a_budget_on_messages_and_shared_noise_refuse_a_change(tmp_path):
     assert "in a run with [secrets]" in refusal(tmp_path / "shared", signed)
 
 
+def test_a_change_that_every_learner_would_refuse_is_not_written(tmp_path, gossamer):
+    keys = dict.fromkeys(map(str, range(M)), "")
+    agreed = SecretsPlan(share=0.5, floor=0.5, exponent=0.0, releases="1,0", keys=keys, colluders=1)
+    make(tmp_path / "shared", STEPS, RING, AT_SOURCE, M, secrets=agreed)
+    code, _, err = gossamer("peers", "change", "shared", "--at", 20, "--leave", 3)
+    assert code == 2
+    assert "in a run with [secrets]" in err
+    assert not (tmp_path / "shared/changes").exists()
+
+
+def test_a_change_that_this_party_would_refuse_is_not_accepted(tmp_path, gossamer):
+    make(tmp_path / "run", STEPS, RING, PrivacyPlan(epsilon=4.0, law="laplace", where="messages"), M)
+    assert gossamer("peers", "change", "run", "--at", 20, "--leave", 3)[0] == 0
+    code, _, err = gossamer("peer", "accept", "run/learner-0", "run/changes/1.json")
+    assert code == 2
+    assert 'needs [privacy] where = "source"' in err
+    assert not (tmp_path / "run/learner-0/changes").exists()
+
+
 def test_who_joins_is_charged_for_the_rounds_before_it_and_has_their_records(tmp_path):
     folder = tmp_path / "run"
     make(folder, STEPS, RING, AT_SOURCE, M)

@@ -17,30 +17,14 @@ from gossamer.peers.proposing import grown
 from gossamer.peers.release import Release
 from gossamer.peers.signed import Signed, parse_signed
 from gossamer.peers.wire import Known, RefusedError
-from membership_runs import M, Members, change_of
+from membership_runs import ALGORITHM_1, ONE_WAY, PUSH_PULL, STEPS, M, change_of, teams
 from peers_hub import Faults
-
-STEPS = 30
-STEP = gs.decay(0.3, 0.6)
-ALGORITHM_1 = gs.ldp_gradient_tracking(STEP, strict=False)
-PUSH_PULL = gs.push_pull(gs.decay(0.1, 0.0))
-ONE_WAY = gs.Network.paper_one_way()
 
 
 @pytest.fixture
 def team_of(tmp_path):
-    made = []
-
-    def make(algorithm=ALGORITHM_1, network=ONE_WAY, steps=STEPS, **given):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(Members(folder, algorithm, network, steps, **given))
-        made[-1].greet()
-        return made[-1]
-
-    yield make
-    for team in made:
-        team.close()
+    with teams(tmp_path) as made:
+        yield made
 
 
 # -- in time ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,11 @@ from test_peers import N, Team
 DAY = 86_400.0
 
 
+async def to_its_end(stream):
+    async for _ in stream:
+        pass
+
+
 def waits(backoff, outcome, count):
     return [backoff.after(outcome) for _ in range(count)]
 
@@ -210,6 +215,36 @@ def test_a_stranger_dials_rarely_and_both_sides_write_little(lines, monkeypatch)
     asyncio.run(work())
     assert {"link open", "link lost", "refused"} == {event for event, _ in lines}
     assert len(lines) < hours * 3 * 9
+
+
+def test_a_stranger_is_heard_out_once_at_a_time(monkeypatch):
+    """A learner of the run that is no neighbour, with many streams on which it says nothing, or half a message."""
+    monkeypatch.setattr(links_module, "HEARD_OUT", 1000.0)
+
+    async def work():
+        authority = certificates.make_authority("run")
+        who, own = certificates.Identities(authority.certificate), certificates.issue_certificate(authority, 1)
+        there = Links(
+            Wiring(
+                1, "127.0.0.1:0", {}, [], own, who, lambda arrived: None, lambda: b"hello", lambda j, sends: [b"you"]
+            )
+        )
+        await there.start()
+        pair = certificates.issue_certificate(authority, 0)
+        credentials = grpc.ssl_channel_credentials(authority.certificate, *pair)
+        options = [("grpc.ssl_target_name_override", certificates.name_of(1))]
+        async with grpc.aio.secure_channel(f"127.0.0.1:{there.port}", credentials, options) as channel:
+            first = channel.stream_stream(METHOD)()
+            assert await first.read() == b"you"
+            for _ in range(6):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await to_its_end(channel.stream_stream(METHOD)(timeout=LIMIT))
+                assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
+            assert len(there._heard_out) == 1
+            first.cancel()
+        await there.close()
+
+    asyncio.run(work())
 
 
 def test_a_neighbour_that_has_come_back_is_dialled_at_once(monkeypatch):

@@ -43,6 +43,12 @@ def show_enrolled(console: Console, done: Enrolled) -> None:
 
 
 def _next(done: Enrolled) -> Iterator[str]:
+    silent = [one.name for _, one in sorted(done.here.items()) if one.address is None and one.secret is not None]
+    if silent:  # but in a renewal, which has no secret
+        yield (
+            f"No address from {', '.join(silent)}: the others dial this machine, or what --hosts has said; on another "
+            "machine ask again, gossamer party new FOLDER --address HOST:PORT."
+        )
     if done.missing:
         listed = ", ".join(map(str, done.missing))
         yield f"Waiting for the requests of learners {listed}; nothing goes back before all are in."

@@ -11,7 +11,7 @@ from gossamer.cli.words import printable
 from gossamer.errors import GossamerError
 from gossamer.peers.bundle import bundle_of, write_bundle
 from gossamer.peers.certificates import Pair
-from gossamer.peers.changes import check_signed, documents_in
+from gossamer.peers.changes import check_signed, documents_in, refuse_fixed
 from gossamer.peers.config import Plan
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.key_files import read_authority
@@ -29,6 +29,8 @@ def show_change(console: Console, folder: Path, wanted: Wanted, authority: Path 
     if wanted.again:
         _refuse_accepted(folder)
     signed, plan, _ = propose(folder, wanted)
+    if plan.config.secrets is not None:  # which all have agreed on; [privacy] is each party's own
+        refuse_fixed(plan, read_change(signed))
     if authority is not None and signer is not None:
         signed = signed.signed_by(signer)
     path, change = save(folder, signed), read_change(signed)
@@ -79,6 +81,7 @@ def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) 
             f"{change.named} is of round {change.at}, and learner {plan.learner} is in round {now}: make it again with "
             "a later one, gossamer peers change … --at ROUND --again."
         )
+    refuse_fixed(plan, change)
     before = set(change.members) - change.joins | change.leaves
     check_signed(signed, plan, read_identities(plan), before, change.lost)
     path = plan.folder / FOLDER / f"{change.version}.json"

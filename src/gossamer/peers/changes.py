@@ -67,18 +67,23 @@ def verifier(plan: Plan, identities: Callable[[], Identities]) -> Verify:
     def verify(signed: Signed, change: Change, history: History) -> None:
         everybody = set(history.members) - change.lost
         check_signed(signed, plan, identities(), everybody, change.lost)
-        if plan.config.secrets is not None:
-            raise GossamerError(
-                f"{change.named} in a run with [secrets]: noise cancels between all who began, so nobody can join or "
-                "leave; begin a new run."
-            )
-        if plan.config.privacy.epsilon is not None and plan.config.privacy.where == "messages":
-            raise GossamerError(
-                f"{change.named} at learner {plan.learner}, which has noise on messages: its budget is proved for the "
-                'graph of the beginning alone; a run that parties join and leave needs [privacy] where = "source".'
-            )
+        refuse_fixed(plan, change)
 
     return verify
+
+
+def refuse_fixed(plan: Plan, change: Change) -> None:
+    """Refuse a change where budgets or shared noise are of the members and the graph of the beginning."""
+    if plan.config.secrets is not None:
+        raise GossamerError(
+            f"{change.named} in a run with [secrets]: noise cancels between all who began, so nobody can join or "
+            "leave; begin a new run."
+        )
+    if plan.config.privacy.epsilon is not None and plan.config.privacy.where == "messages":
+        raise GossamerError(
+            f"{change.named} at learner {plan.learner}, which has noise on messages: its budget is proved for the "
+            'graph of the beginning alone; a run that parties join and leave needs [privacy] where = "source".'
+        )
 
 
 def check_signed(

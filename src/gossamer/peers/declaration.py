@@ -31,6 +31,7 @@ from gossamer.peers.feed import Records
 from gossamer.peers.logs import log
 from gossamer.peers.membership import Change, History
 from gossamer.peers.pair_keys import PartyPairs, check_secret, partners_keys
+from gossamer.peers.status import read_statuses
 from gossamer.peers.versions import Places
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.laws import law_named
@@ -238,6 +239,9 @@ def _warnings(plan: Plan) -> Iterator[str]:
         )
     if ":" in plan.config.run.method:
         yield f"[run] method = {plan.config.run.method!r} runs a module of that name on this machine: read it first."
+    before = next((one.get("budget") for one in read_statuses(plan.folder)), None)
+    if before is not None and before != privacy.epsilon and (plan.folder / party.journal).exists():
+        yield f"The journal has begun with ε = {before:g}: once anything was sent, a start with another one is refused."
     data = plan.config.data
     private = {"the folder": plan.folder, "the journal": plan.folder / party.journal}
     private |= {"the file of records": plan.folder / data.path} if data.path != "-" else {}

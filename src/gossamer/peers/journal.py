@@ -81,6 +81,10 @@ COLUMNS = "round, slot, tag, about, checksum"
 Payload = bytes | bytearray | memoryview
 
 
+class InUse(GossamerError):
+    """Another process has the journal open: the folder's log and status are that one's."""
+
+
 class Snapshot(NamedTuple):
     """A learner at the start of a round, after it has drawn what it sends in it."""
 
@@ -296,7 +300,7 @@ class Journal:
 
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
-            return GossamerError(f"journal {self.path}: another process has it open; end that one first.")
+            return InUse(f"journal {self.path}: another process has it open; end that one first.")
         return GossamerError(
             f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk, and start "
             "again; never put back an older copy."

@@ -104,6 +104,7 @@ class Links(Transport):
         self._dialling: dict[Way, asyncio.Task[None]] = {}
         self._callers: dict[Way, Caller] = {}
         self._replaced: dict[Way, Caller] = {}  # the one before each of these, which is to end
+        self._heard_out: set[Way] = set()  # those that are turned away, and are listened to before
         self._ever: set[Way] = set()  # links that others have opened at some time
         self._seen: dict[int, asyncio.Event] = {}  # neighbours that have opened a stream while they were waited for
         self._counting: asyncio.Task[None] | None = None
@@ -345,18 +346,23 @@ class Links(Transport):
     async def _turn_away(
         self, caller: int | None, sends: bool, sentence: str, frames: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
-        """Tell a stranger that it is one; a learner of the run also what this one has, and hear what it has."""
+        """Tell a stranger that it is one; a learner of the run also what this one has, and hear what it has, once at a
+        time: what it has said of a message takes memory until it has said it all."""
         edge = f"{self._i} → {_number(caller)}" if sends else f"{_number(caller)} → {self._i}"
         self._rarely.say("refused", edge, f"stranger: {sentence}")
-        if caller is None or self._answer_stranger is None:
+        if caller is None or self._answer_stranger is None or (way := Way(caller, sends)) in self._heard_out:
             yield pack(Frame(Refusal("stranger", sentence)))
             return
-        for frame in self._answer_stranger(caller, sends):
-            yield frame
-        with contextlib.suppress(TimeoutError, StopAsyncIteration, grpc.aio.AioRpcError):
-            async with asyncio.timeout(HEARD_OUT):
-                for _ in range(FIRST_WORDS):
-                    self._hand_over(Way(caller, sends), await anext(frames))
+        self._heard_out.add(way)
+        try:
+            for frame in self._answer_stranger(caller, sends):
+                yield frame
+            with contextlib.suppress(TimeoutError, StopAsyncIteration, grpc.aio.AioRpcError):
+                async with asyncio.timeout(HEARD_OUT):
+                    for _ in range(FIRST_WORDS):
+                        self._hand_over(way, await anext(frames))
+        finally:
+            self._heard_out.discard(way)
 
     async def _read(self, way: Way, frames: AsyncIterator[bytes], queue: Outbound) -> None:
         try:

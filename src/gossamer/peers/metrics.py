@@ -124,7 +124,7 @@ class Endpoint:
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError, GossamerError):
             writer.transport.abort()  # whoever reads nothing is not waited for either
         finally:
             self.open -= 1

@@ -30,7 +30,7 @@ from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.dials import Addresses, addresses_of
 from gossamer.peers.feed import Records, Spool
-from gossamer.peers.journal import Journal
+from gossamer.peers.journal import InUse, Journal
 from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
@@ -324,13 +324,16 @@ class LearnerProcess:
 def run_learner(
     plan: Plan, hook: Hook | None = None, quiet: bool = False, connect: MakeTransport = connect_links
 ) -> int:
-    """Run one learner to its end; the exit code. Every error is in its log and status, and is raised."""
+    """Run one learner to its end; the exit code. Every error is in its log and status, and is raised; where another
+    process runs this learner, both are that one's, and it is only raised."""
     umask = os.umask(0o077)  # what a learner writes is its owner's
     log_to(plan.folder / "log.jsonl", quiet)
     learner = None
     try:
         learner = LearnerProcess(plan, hook, connect)
         return asyncio.run(learner.run())
+    except InUse:
+        raise
     except Exception as error:
         expected = isinstance(error, GossamerError) or passing_state(error) is not None
         log.error(passing_state(error) or "failed", extra={"why": str(error)}, exc_info=not expected)
