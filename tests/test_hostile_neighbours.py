@@ -23,7 +23,7 @@ from gossamer.peers.passing_on import CAPABILITY
 from gossamer.peers.signed import Signed, parse_signed
 from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import Frame, Hello, Known, Membership, RefusedError, pack
-from membership_runs import Members, N, change_of
+from membership_runs import M, Members, N, change_of
 
 STEPS = 30
 ALGORITHM_1 = gs.ldp_gradient_tracking(gs.decay(0.3, 0.6), strict=False)
@@ -135,6 +135,30 @@ def test_certificates_beside_a_document_of_which_a_part_is_none_end_nobody(team)
         assert isinstance(refused, RefusedError), k
         assert identities.of({"x509_pem_cert": [one.encode()]}) is None
     team.finish()
+
+
+def test_a_thousand_signatures_cost_no_more_than_those_that_could_count(team, monkeypatch):
+    """A neighbour's megabyte with a thousand of them took twenty seconds, in which a learner did nothing else."""
+    authority, looked = make_authority("run"), []
+    identities, own = Identities(authority.certificate), issue_certificate(authority, 1)
+
+    class Plan:
+        run_name = "run"
+
+    holds = Signed.holds
+    monkeypatch.setattr(Signed, "holds", lambda self, one, key: looked.append(one) or holds(self, one, key))
+    good = change_of(team, 20, leaves=[3])
+    many = [{"by": by, "value": "3006020101020101"} for by in ("authority", "1", "99", "x")] * 250
+    signed = parse_signed(
+        written(good.document, [{**one, "certificate": own.certificate.decode()} for one in many]), "it"
+    )
+    with pytest.raises(GossamerError, match="has not signed"):
+        check_signed(signed, Plan, identities, range(M))
+    assert len(looked) == 2, "the authority's and learner 1's"
+    assert signed.text is signed.text, "put together once"
+    for i in range(M):
+        signed = signed.signed_by(issue_certificate(authority, i), str(i))
+    check_signed(parse_signed(signed.encoded(), "it"), Plan, identities, range(M))
 
 
 def test_a_document_that_cannot_be_kept_is_no_news_for_a_neighbour(team, monkeypatch):

@@ -14,11 +14,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
@@ -30,6 +32,7 @@ AUTHORITY = "authority"
 PREFIX = b"gossamer signed document 1\n"
 LIMIT = 1 << 20  # bytes of a file that is looked at
 Document = Mapping[str, Any]
+OF_DIGEST = ec.ECDSA(utils.Prehashed(hashes.SHA256()))  # the same as ALGORITHM, of what was summed up once
 
 
 class Signed:
@@ -38,12 +41,12 @@ class Signed:
     def __init__(self, document: Document, signatures: tuple[Mapping[str, str], ...] = ()) -> None:
         self.document, self.signatures = document, signatures
 
-    @property
+    @cached_property
     def text(self) -> bytes:
-        """What is signed."""
+        """What is signed. It may be a megabyte, and is asked for at every signature."""
         return PREFIX + json.dumps(self.document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of what is signed; who signed it makes no difference."""
         return hashlib.sha256(self.text).hexdigest()
@@ -68,7 +71,9 @@ class Signed:
         found = (self.document.get("kind"), self.document.get("run"))
         if found != (kind, run):
             raise GossamerError(f"a document of kind and run {found!r}, expected {(kind, run)!r}: take this run's.")
-        signers = {self._signer(one, authority, identities) for one in self.signatures}
+        wanted = {AUTHORITY, *map(str, all_of)}
+        once = {by: one for one in self.signatures if isinstance(by := one.get("by"), str) and by in wanted}
+        signers = {self._signer(one, authority, identities) for one in once.values()}
         if AUTHORITY in signers or (all_of and signers >= {str(i) for i in all_of}):
             return
         missing = ", ".join(str(i) for i in sorted(all_of) if str(i) not in signers)
@@ -113,7 +118,7 @@ class Signed:
         if not isinstance(key, ec.EllipticCurvePublicKey):
             return False
         try:
-            key.verify(bytes.fromhex(str(one.get("value"))), self.text, ALGORITHM)
+            key.verify(bytes.fromhex(str(one.get("value"))), bytes.fromhex(self.digest), OF_DIGEST)
         except (ValueError, InvalidSignature):
             return False
         return True
