@@ -107,15 +107,41 @@ def test_names_that_no_machine_has_end_a_start_in_a_sentence(place, gossamer):
     assert "[party] metrics = a..b:9400 cannot be listened on" in err
 
 
-def test_an_owner_is_told_of_a_neighbours_word_that_is_not_taken_and_of_code_from_elsewhere(place, gossamer):
+METHOD = """
+import pathlib
+import gossamer as gs
+pathlib.Path(__file__).with_suffix(".ran").touch()
+def own(step, strict=True):
+    return gs.ldp_gradient_tracking(step, strict=strict)
+"""
+
+
+def test_an_owner_is_told_of_a_neighbours_word_that_is_not_taken(place, gossamer):
     set_to(place, "neighbours.2", "believe", "false")
-    (place.parent.parent / "method_of_theirs.py").write_text(
-        "import gossamer as gs\ndef own(step, strict=True):\n    return gs.ldp_gradient_tracking(step, strict=strict)\n"
-    )
-    set_to(place, "run", "method", '"method_of_theirs:own"')
     about = json.loads(gossamer("peer", "check", place, "--json")[1])
     assert any("[neighbours.2] believe = false" in one for one in about["warnings"]), about
+
+
+def test_code_that_comes_with_a_folder_is_not_run(place, gossamer, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend("")  # as python -m has it
+    (place / "method_beside.py").write_text(METHOD)
+    set_to(place, "run", "method", '"method_beside:own"')
+    for words in (["check", place], ["run", place, "--quiet"]):
+        code, out, err = gossamer("peer", *words)
+        assert code != 0
+        assert "nothing of this folder is imported" in " ".join((out + err).split())
+    assert not (place / "method_beside.ran").exists()
+
+
+def test_code_that_was_installed_is_run_and_its_owner_told(place, gossamer, monkeypatch, tmp_path):
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "method_of_theirs.py").write_text(METHOD)
+    monkeypatch.syspath_prepend(str(tmp_path / "installed"))
+    set_to(place, "run", "method", '"method_of_theirs:own"')
+    about = json.loads(gossamer("peer", "check", place, "--json")[1])
     assert any("runs a module of that name" in one for one in about["warnings"]), about
+    assert (tmp_path / "installed" / "method_of_theirs.ran").exists()
 
 
 # -- outcomes that others have sent ---------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Things by name: those of one of our packages, each declared in its own file, and a user's own.
 
 A package's modules are imported when a name is first asked for, so that a new one is one new file and no list of names
-has to be kept. A user's own is `package.module:name`, found from the folder where the command is run.
+has to be kept. A user's own is `package.module:name`, found from the folder where the command is run, unless somebody
+else has given the name: then only what is installed counts.
 """
 
 from __future__ import annotations
@@ -104,18 +105,25 @@ class Registry(Generic[Entry]):
             raise BadValue(self._argument, name, f"it is not one of {', '.join(known)}", remedy)
         return known[name]
 
-    def _own(self, name: str) -> Entry:
+    def find_installed(self, name: str) -> Entry:
+        """The same for a name that somebody else has given, who may have given the folder, too: whatever lies where
+        the command is run must not be run by it."""
+        return self._own(name, here=False) if ":" in name else self.find(name)
+
+    def _own(self, name: str, here: bool = True) -> Entry:
         module_name, _, attribute = name.partition(":")
-        here = os.getcwd()
-        sys.path.insert(0, here)
+        folder = os.getcwd()
+        hidden = [] if here else [place for place in sys.path if place in ("", folder)]  # as `python -m` puts it there
+        sys.path[:] = [folder, *sys.path] if here else [place for place in sys.path if place not in hidden]
         try:
             made = getattr(importlib.import_module(module_name), attribute)
         except Exception as error:  # whatever importing a user's module may raise
-            raise BadValue(
-                self._argument, name, f"it cannot be imported ({error})", "give package.module:name"
-            ) from error
+            remedy = "give package.module:name" if here else "install its package; nothing of this folder is imported"
+            raise BadValue(self._argument, name, f"it cannot be imported ({error})", remedy) from error
         finally:
-            sys.path.remove(here)
+            if here:
+                sys.path.remove(folder)
+            sys.path[:0] = hidden
         if not callable(made):
             raise BadValue(self._argument, name, f"it is {made!r}", "give a function that makes one")
         try:

@@ -207,7 +207,7 @@ class Plan:
             (self.network.edges("R"), self.network.edges("C"), self.schema.column_names, SCALED_TO)
         )
         # parties that run other code under this name are of another run
-        code = METHODS.find(run.method).code if ":" in run.method else ""
+        code = METHODS.find_installed(run.method).code if ":" in run.method else ""  # from here on it is this module
         text += code
         self.shared = shared_settings(shared, self.network, code)
         self.agreement = hashlib.sha256(text.encode()).hexdigest()
