@@ -206,6 +206,11 @@ def go_in_one_pass(*arrays: Any) -> bool:
     if type(first) is not np.ndarray or not worth_compiling(first.size):
         return False
     for one in arrays:  # asked in every round: a generator would cost as much again
-        if type(one) is not np.ndarray or one.dtype != FLOAT or one.shape != first.shape or not one.flags.c_contiguous:
+        if (
+            type(one) is not np.ndarray
+            or one.dtype is not FLOAT
+            or one.shape != first.shape
+            or not one.flags.c_contiguous
+        ):
             return False
     return True

@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 LEARNER = np.dtype([("tracking_error", "f8"), ("optimality_gap", "f8"), ("consensus_error", "f8"), ("accuracy", "f8")])
 HISTORY = np.dtype([("t", "i8"), *LEARNER.descr])
+SIMPLE = frozenset((str, int, bool, type(None)))  # as JSON has them
 UNBOOKED = "not private: no budget was booked"
 
 
@@ -412,17 +414,23 @@ def _frozen(array: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Numbers, strings, lists and dicts only; NaN and ∞ as None."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+    if type(value) in SIMPLE:  # most of them are, and a Mapping is dear to tell
+        return value
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
-    if isinstance(value, float) and not np.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
 def frozen_json(value: Any) -> Any:
     """What JSON would give back for `value`, made immutable."""
+    if type(value) in SIMPLE:
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen_json, value))
     if isinstance(value, Mapping):
         return MappingProxyType({str(k): frozen_json(v) for k, v in value.items()})
-    return tuple(map(frozen_json, value)) if isinstance(value, list | tuple) else plain(value)
+    return plain(value)

@@ -65,14 +65,13 @@ def ldp_gradient_tracking(step: Schedule, noise: Schedule | None = None, *, stri
         return out
 
     def advance(x: State, got: Mapping[str, Array], grad: Array, rows: Rows, t: int) -> State:
-        lam, share = step(t), rows.m * rows.own(x.z)
-        if isinstance(lam, float) and go_in_one_pass(x.s, x.theta, got["s"], got["theta"], grad):  # the same bits
+        lam, own_z, vectors = step(t), rows.own(x.z), (x.s, x.theta, got["s"], got["theta"], grad)
+        if isinstance(lam, float) and go_in_one_pass(*vectors):  # the same bits
             track_and_pull = import_once("gossamer.fused").track_and_pull
-            keep_s, keep_theta = 1 + rows.C_ii, 1 + rows.R_ii
-            s, theta = track_and_pull(x.s, x.theta, got["s"], got["theta"], grad, keep_s, keep_theta, lam, share)
+            s, theta = track_and_pull(*vectors, rows.C_ii, rows.R_ii, lam, rows.m, own_z)
         else:
             s = (1 + rows.C_ii) * x.s + got["s"] + lam * grad  # (7)
-            theta = (1 + rows.R_ii) * x.theta + got["theta"] - (s - x.s) / share  # (8)
+            theta = (1 + rows.R_ii) * x.theta + got["theta"] - (s - x.s) / (rows.m * own_z)  # (8)
         z = (1 + rows.R_ii) * x.z + got["z"] if t < rows.settles else x.z  # (9)
         return State(s, theta, z)
 

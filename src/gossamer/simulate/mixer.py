@@ -23,7 +23,8 @@ class Mixer:
 
     def all(self, sent: Mapping[str, Out]) -> dict[str, Array]:
         """What is received of all that is sent in a round, by channel."""
-        return {channel: self(out.over, out.value) for channel, out in sent.items()}
+        weights = self._weights
+        return {channel: weights[over] @ value for channel, (value, over, _) in sent.items()}
 
     def parts(self, sent: Mapping[str, Out]) -> Callable[[str, slice], Array]:
         """The same for some of the learners at a time, by channel; their rows of the weights are kept."""
