@@ -25,7 +25,8 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 import msgspec
 
 from gossamer.peers import wire
-from gossamer.peers.journal import Journal, Same, Snapshot
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal_files import Same
 from gossamer.peers.journal_sums import checksum_of
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party, rounds_kept
@@ -391,7 +392,7 @@ def test_a_commit_waits_for_the_vectors_before_the_row_names_them(tmp_path, monk
     """With "power": what the row says was sent must be on the disk first."""
     waited = []
     journal = Journal(tmp_path / "j.db", "run", 0, "f", "power")
-    monkeypatch.setattr("gossamer.peers.journal.SYNC", lambda file: waited.append(journal._newest_row()))
+    monkeypatch.setattr("gossamer.peers.journal_files.SYNC", lambda file: waited.append(journal._newest_row()))
     journal.commit(ROUND._replace(round=0), SENT)
     journal.commit(ROUND._replace(round=1), SENT)
     assert [row and row.round for row in waited] == [None, 0]

@@ -18,7 +18,8 @@ import pytest
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 
 import gossamer as gs
-from gossamer.peers.journal import HEAD, Journal, Snapshot
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal_files import HEAD
 
 ROUNDS, FLIPS = 7, 700
 SENT = {"s": np.arange(7, dtype="<f4").tobytes(), "theta": b"12345678901"}

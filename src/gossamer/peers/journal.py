@@ -16,12 +16,12 @@ One transaction a round (SQLite, write-ahead log):
     changes  every document of membership that was accepted, by version: here before anybody else has it from here
 
 A round's vectors (state, gradient, messages as they travel) lie beside it, in one of a few files that are used in
-turn, JOURNAL.0, JOURNAL.1, …: written before the row that names them, and not overwritten while that row is there.
-Written through SQLite's log they would cost seven times as much. A tag at both ends tells whether file and row belong
-together. A file's head also says of which run and round it is: a database that is more than one round behind its files
-was lost or put back, and is refused. A message that is a field of the state, as with noise at the source, is not
-written a second time: it is that field in the numbers in which it travels, on every machine. Releases before this one
-cannot go on from such a row.
+turn, JOURNAL.0, JOURNAL.1, … (gossamer.peers.journal_files): written before the row that names them, and not
+overwritten while that row is there. Written through SQLite's log they would cost seven times as much. A tag at both
+ends tells whether file and row belong together. A file's head also says of which run and round it is: a database that
+is more than one round behind its files was lost or put back, and is refused. A message that is a field of the state, as
+with noise at the source, is not written a second time: it is that field in the numbers in which it travels, on every
+machine. Releases before this one cannot go on from such a row.
 
 A database that is one round behind its files is what a crash between the two leaves. It may also have lost its newest
 row: SQLite leaves out all of its log from a page on whose checksum is wrong, without a word, so one bit can take back a
@@ -45,12 +45,11 @@ files keep their lengths, and nothing else of a file's record is needed to read 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import secrets
 import sqlite3
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -58,8 +57,9 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
-from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word, sum_of_messages
-from gossamer.peers.wire import Dtype, encode
+from gossamer.peers.journal_files import TAG, About, Files, Row, Same, damaged
+from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word
+from gossamer.peers.wire import encode
 from gossamer.types import Array
 from gossamer.version import __version__
 
@@ -73,10 +73,6 @@ create table late (round integer, sender integer, primary key (round, sender)) w
 """
 CHANGES = "create table if not exists changes (version integer primary key, document blob not null, checksum blob)"
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
-HEAD = struct.Struct("<16s16sq")  # tag, run, round
-LENGTH = struct.Struct("<I")
-TAG = 16
-SYNC = getattr(os, "fdatasync", os.fsync)  # which not every system has
 COLUMNS = "round, slot, tag, about, checksum"
 Payload = bytes | bytearray | memoryview
 
@@ -96,38 +92,6 @@ class Snapshot(NamedTuple):
     read: str = ""  # how far the records were read, in the feed's own words
 
 
-class Same(NamedTuple):
-    """A message that is a field of the state, in the numbers in which it travels: it is not written a second time."""
-
-    field: str
-    dtype: Dtype
-
-
-class _About(msgspec.Struct):
-    """What a row says: the vectors in the order in which they lie, and the small things."""
-
-    vectors: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, bytes
-    used: int  # messages of rounds before this one are needed no more
-    charged: int
-    heard: dict[int, tuple[int, int]]
-    read: str
-    check: int = 0  # of the messages, in rows without a checksum of their own
-    late: list[tuple[int, int]] = []  # what this round adds to the table
-    late_sum: int = -1  # of the whole table, this round's included; none in rows of a release before it
-    settings: str = ""  # the fingerprint; where it is there, the file has the row behind its end
-    same: dict[str, Same] = {}  # by channel; its vector is empty
-
-
-class Row(NamedTuple):
-    """Of the table `rounds`, in its order."""
-
-    round: int
-    slot: int
-    tag: bytes
-    about: bytes
-    checksum: bytes | None
-
-
 class Journal:
     """One learner's file, opened by one process at a time; `rounds` is how many it may have to keep at once."""
 
@@ -137,7 +101,7 @@ class Journal:
         if durability not in ("process", "power"):
             raise BadValue("durability", durability, "expected 'process' or 'power'")
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
-        self._files: dict[int, int] = {}
+        self._files = Files(self.path, _digest_of(run, learner), rounds, self._power)
         try:
             if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -161,7 +125,7 @@ class Journal:
         settings = {"run": run, "learner": str(learner), "fingerprint": fingerprint}
         self._db.execute("pragma locking_mode=exclusive")
         self._db.execute("pragma journal_mode=wal")
-        self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
+        self._db.execute(self._synchronous)
         self._db.execute(f"pragma wal_autocheckpoint={WAL_PAGES}")
         self._db.execute("pragma cell_size_check=on")
         self._check_whole()
@@ -196,7 +160,6 @@ class Journal:
                     f"otherwise{self._written_by()}."
                 )
         self._db.execute("insert or replace into about values ('release', ?)", (__version__,))
-        self._run = hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()
         self.epoch = int(self._setting("epoch")) + 1
         self._db.execute("update about set value = ? where name = 'epoch'", (str(self.epoch),))
         self._sum_about()
@@ -207,10 +170,10 @@ class Journal:
         self._newest = self._needed - 1
         row = self._newest_row()
         if row is not None:
-            self._newest, self._needed = row.round, self._decoded(row.about).used
+            self._newest, self._needed = row.round, self._files.said(row).used
         self._late_sum = self._check_late(row)
         self._check_rounds()
-        self._refuse_older(self._newest)
+        self._files.refuse_newer(self._newest)
         self._take_round_of_file()
 
     def _check_about(self) -> None:
@@ -236,67 +199,36 @@ class Journal:
     def _check_late(self, newest: Row | None) -> int:
         """The sum of the table `late`; refuses one that is not what the newest round says."""
         total = sum(map(late_word, self._read_table("select round, sender from late"))) % 2**63
-        if newest is not None and self._decoded(newest.about).late_sum not in (-1, total):
+        if newest is not None and self._files.said(newest).late_sum not in (-1, total):
             raise self._damaged("what it went on without has changed on the disk")
         return total
 
     def _take_round_of_file(self) -> None:
         """A round that was drawn, and of which the database has no row: take it from its file, if that is whole."""
-        for slot in range(self._slots):
-            place = self.path.with_name(f"{self.path.name}.{slot}")
-            head = _head_of(place)
-            if head is None or head[1:] != (self._run, self._newest + 1):
-                continue
-            tag, _, round_ = head
-            _, _, after = place.read_bytes()[HEAD.size :].partition(tag)
-            size = int.from_bytes(after[: LENGTH.size], "little")
-            about, checksum = after[LENGTH.size : LENGTH.size + size], after[LENGTH.size + size :][:TAG]
-            row = Row(round_, slot, tag, about, checksum)
-            try:
-                known, _ = self._read(row)
-            except GossamerError:  # it was not written to its end
-                continue
-            if known.settings == self._settings:
-                self._put(row, known.late)
-                self._newest, self._needed, self._late_sum = round_, known.used, known.late_sum
+        row = self._files.row_of(self._newest + 1)
+        if row is None:
             return
+        try:
+            known, _ = self._files.read(row)
+        except GossamerError:  # it was not written to its end
+            return
+        if known.settings == self._settings:
+            self._put(row, known.late)
+            self._newest, self._needed, self._late_sum = row.round, known.used, known.late_sum
 
     def _check_rounds(self) -> None:
         """Refuse a row that says another round than its file: the newest would be taken for an older one."""
         for row in map(Row._make, self._read_table(f"select {COLUMNS} from rounds")):
-            place = self.path.with_name(f"{self.path.name}.{row.slot}")
-            head = _head_of(place)
-            if head is not None and head[0] == row.tag and head[2] != row.round:
-                raise self._damaged(f"a row says round {row.round}, and {place.name} is of round {head[2]}")
+            head = self._files.head(row.slot)
+            if head is not None and head.tag == row.tag and head.round != row.round:
+                name = self._files.place(row.slot).name
+                raise self._damaged(f"a row says round {row.round}, and {name} is of round {head.round}")
 
     def _check_whole(self) -> None:
         """Refuse a database of which a page was changed: a round that it lost could be drawn again."""
         found = [str(one) for (one,) in self._db.execute("pragma integrity_check(1)")]
         if found != ["ok"]:
             raise self._damaged(" ".join(" ".join(found).split()))
-
-    def _refuse_older(self, newest: int) -> None:
-        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run.
-
-        The database itself is left out, under every name that it has: SQLite's lock is the process's, and goes as soon
-        as the process closes any other descriptor of the same file; then a second process could draw the same rounds.
-        """
-        names = [self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))]
-        own = {_file_at(self.path.with_name(name)) for name in names}
-        for place in (each for each in self.path.parent.iterdir() if each.is_file() and _file_at(each) not in own):
-            head = _head_of(place)
-            if head is not None:
-                _, run, round_ = head
-                if run == self._run and not place.name.startswith(f"{self.path.name}."):
-                    raise GossamerError(
-                        f"journal {self.path}: {place.name} is of the same learner and run, of round {round_}: what "
-                        "it sent would be drawn again; use that journal, under its own name, and keep copies elsewhere."
-                    )
-                if run == self._run and round_ > newest + 1:
-                    raise GossamerError(
-                        f"journal {self.path} knows of round {newest} and {place.name} is of round {round_}: it was "
-                        "lost or put back in time, and would draw again what was sent; join a new run."
-                    )
 
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
@@ -324,9 +256,7 @@ class Journal:
         )
 
     def _damaged(self, why: str) -> GossamerError:
-        return GossamerError(
-            f"journal {self.path} is damaged ({why}): join a new run; an older copy would release states twice."
-        )
+        return damaged(self.path, why)
 
     def commit(
         self,
@@ -342,21 +272,16 @@ class Journal:
         for name, data in messages.items():
             arrays.append(("sent." + name, np.frombuffer(b"" if isinstance(data, Same) else data, np.uint8)))
         listed = [(name, array.dtype.str, array.shape, array.nbytes) for name, array in arrays]
-        tag, slot = secrets.token_bytes(TAG), now.round % self._slots
         late_sum = (self._late_sum + sum(map(late_word, late))) % 2**63
         heard = dict(now.heard)
-        said = _About(listed, used, now.charged, heard, now.read, 0, list(late), late_sum, self._settings, same)
+        said = About(listed, used, now.charged, heard, now.read, 0, list(late), late_sum, self._settings, same)
         about = msgspec.msgpack.encode(said)
         try:
             if not self._newest < now.round < self._needed + self._slots:
                 raise GossamerError(  # what was sent would be changed, or what is still needed overwritten
                     f"journal {self.path} cannot be used for round {now.round}: it is at round {self._newest}."
                 )
-            head = HEAD.pack(tag, self._run, now.round)
-            pieces = [array.reshape(-1).view(np.uint8) for _, array in arrays]
-            row = Row(now.round, slot, tag, about, checksum_of([head, about, *pieces]))
-            self._write(slot, [head, *[piece.data for piece in pieces], tag, _behind(row)])
-            self._put(row, late)
+            self._put(self._files.write(now.round, about, dict(arrays), secrets.token_bytes(TAG)), late)
             self._newest, self._needed, self._late_sum = now.round, used, late_sum
         except (sqlite3.Error, OSError) as error:
             if self._db.in_transaction:
@@ -374,40 +299,39 @@ class Journal:
         if late:
             self._db.execute("commit")
 
-    def _write(self, slot: int, pieces: list[Any]) -> None:
-        """All pieces, one after the other, from the file's start."""
-        file, at = self._file(slot), 0
-        for k in range(0, len(pieces), 512):
-            some, wanted = pieces[k : k + 512], sum(len(piece) for piece in pieces[k : k + 512])
-            written = os.pwritev(file, some, at)
-            if written < wanted:  # the system writes 2 GiB at most at once, and less where the disk is nearly full
-                whole = memoryview(b"".join(some))
-                while written < wanted:
-                    written += os.pwrite(file, whole[written : written + (1 << 30)], at + written)
-            at += wanted
-        if self._power:
-            SYNC(file)
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Whatever SQLite complains of within is told to the owner."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
-    def _file(self, slot: int) -> int:
-        if slot not in self._files:
-            place = self.path.with_name(f"{self.path.name}.{slot}")
-            fresh = not place.exists()
-            self._files[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
-            if fresh and self._power:
-                sync_folder(place.parent)
-        return self._files[slot]
+    @contextmanager
+    def _about_changes(self) -> Iterator[None]:
+        """One transaction that changes the table `about`, and its digest."""
+        self._db.execute("begin immediate")
+        yield
+        self._sum_about()
+        self._db.execute("commit")
+
+    @contextmanager
+    def _waiting_for_the_disk(self) -> Iterator[None]:
+        """What is written within is on the disk, whatever the durability is."""
+        self._db.execute("pragma synchronous=full")
+        yield
+        self._db.execute(self._synchronous)
+
+    @property
+    def _synchronous(self) -> str:
+        return f"pragma synchronous={'full' if self._power else 'off'}"
 
     def mark_used(self) -> None:
         """Before anything is sent: from now on what was drawn stays, and so do the settings."""
         if not self.unused:
             return
-        try:
-            self._db.execute("begin immediate")
+        with self._usable(), self._about_changes():
             self._db.execute("delete from about where name = 'unused'")
-            self._sum_about()
-            self._db.execute("commit")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
         self.unused = False
 
     @property
@@ -418,15 +342,8 @@ class Journal:
 
     def keep_secret(self, secret: bytes) -> None:
         """Take the key in, on the disk whatever the durability is: where it comes from it is removed after this."""
-        try:
-            self._db.execute("pragma synchronous=full")
-            self._db.execute("begin immediate")
+        with self._usable(), self._waiting_for_the_disk(), self._about_changes():
             self._db.execute("insert or replace into about values ('secret', ?)", (secret.hex(),))
-            self._sum_about()
-            self._db.execute("commit")
-            self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
 
     @property
     def delivered(self) -> bool:
@@ -435,23 +352,19 @@ class Journal:
 
     def mark_delivered(self) -> None:
         """All was sent and used. The key is forgotten, on the disk too: nothing is drawn with it any more."""
-        try:
+        with self._usable():
             self._db.execute("pragma secure_delete=on")  # zeros over what is deleted
-            self._db.execute("begin immediate")
-            self._db.execute("insert or ignore into about values ('delivered', 'yes')")
-            self._db.execute("delete from about where name = 'secret'")
-            self._sum_about()
-            self._db.execute("commit")
+            with self._about_changes():
+                self._db.execute("insert or ignore into about values ('delivered', 'yes')")
+                self._db.execute("delete from about where name = 'secret'")
             self._db.execute("pragma wal_checkpoint(truncate)")  # or the file would have it until the next one
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
 
     def latest(self) -> Snapshot | None:
         """The newest round, or None where there is none yet."""
         row = self._newest_row()
         if row is None:
             return None
-        about, vectors = self._read(row)
+        about, vectors = self._files.read(row)
         state = {n.removeprefix("state."): v.astype(float) for n, v in vectors.items() if n.startswith("state.")}
         return Snapshot(row.round, state, vectors["gradient"].astype(float), about.charged, about.heard, about.read)
 
@@ -460,7 +373,7 @@ class Journal:
         messages = {}
         query = f"select {COLUMNS} from rounds where round >= ? order by round"
         for row in map(Row._make, self._read_table(query, (self._needed,))):
-            about, vectors = self._read(row)
+            about, vectors = self._files.read(row)
             sent = {n.removeprefix("sent."): v.tobytes() for n, v in vectors.items() if n.startswith("sent.")}
             sent |= {n: bytes(encode(vectors[f"state.{field}"], dtype)) for n, (field, dtype) in about.same.items()}
             if sent:
@@ -483,22 +396,13 @@ class Journal:
 
     def keep_change(self, version: int, document: bytes) -> None:
         """A document of membership, on the disk whatever the durability is: what others get must not be forgotten."""
-        try:
-            self._db.execute("pragma synchronous=full")
+        with self._usable(), self._waiting_for_the_disk():
             self._db.execute("insert into changes values (?, ?, ?)", (version, document, checksum_of([document])))
-            self._db.execute(f"pragma synchronous={'full' if self._power else 'off'}")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
 
     def begin_at(self, round_: int) -> None:
         """Of a learner that joins: its first round. Before anything else of it is here."""
-        try:
-            self._db.execute("begin immediate")
+        with self._usable(), self._about_changes():
             self._db.execute("insert or replace into about values ('begins', ?)", (str(round_),))
-            self._sum_about()
-            self._db.execute("commit")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
         self._newest, self._needed = round_ - 1, round_
 
     def changes(self) -> list[bytes]:
@@ -509,78 +413,10 @@ class Journal:
                 raise self._damaged(f"change {version} is not what was accepted")
         return [bytes(document) for _, document, _ in found]
 
-    def _read(self, row: Row) -> tuple[_About, dict[str, Any]]:
-        name = f"{self.path.name}.{row.slot}"
-        known = self._decoded(row.about)
-        sizes = [nbytes for *_, nbytes in known.vectors]
-        whole = HEAD.size + sum(sizes) + TAG
-        wanted = whole + (len(_behind(row)) if known.settings else 0)
-        try:
-            if min(sizes) < 0 or os.fstat(self._file(row.slot)).st_size < wanted:
-                raise self._damaged(f"{name} is not of its round {row.round}")
-            raw = os.pread(self._file(row.slot), wanted, 0)
-            while len(raw) < wanted and (more := os.pread(self._file(row.slot), wanted - len(raw), len(raw))):
-                raw += more
-        except OSError as error:
-            raise self._damaged(str(error)) from None
-        raw, behind = raw[:whole], raw[whole:]
-        head = HEAD.pack(row.tag, self._run, row.round)
-        if len(raw) < whole or raw[: HEAD.size] != head or raw[-TAG:] != row.tag:
-            raise self._damaged(f"{name} is not of its round {row.round}")
-        ends = itertools.accumulate(sizes, initial=HEAD.size)
-        pieces = [memoryview(raw)[first:end] for first, end in itertools.pairwise(ends)]
-        if row.checksum is None:
-            sent = [piece for (vector, *_), piece in zip(known.vectors, pieces, strict=True) if vector[:5] == "sent."]
-            same = sum_of_messages(sent) == known.check
-        else:  # before anything is made of what is said here
-            same = checksum_of([head, row.about, *pieces]) == row.checksum
-        if not same or (known.settings and behind != _behind(row)):
-            raise self._damaged(f"{name} has changed on the disk")
-        vectors = {}
-        for (vector, dtype, shape, _), piece in zip(known.vectors, pieces, strict=True):
-            vectors[vector] = np.frombuffer(piece, np.dtype(dtype)).reshape(shape)
-        return known, vectors
-
-    def _decoded(self, about: bytes) -> _About:
-        try:
-            return msgspec.msgpack.decode(about, type=_About)
-        except (msgspec.MsgspecError, ValueError, TypeError) as error:  # where letters are none, or it is a number
-            raise self._damaged(str(error)) from None
-
     def close(self) -> None:
         self._db.close()
-        for file in self._files.values():
-            os.close(file)
-        self._files = {}
+        self._files.close()
 
 
-def _file_at(place: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever it is called: links may lead to it."""
-    try:
-        about = place.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
-
-
-def _head_of(place: Path) -> tuple[bytes, bytes, int] | None:
-    """(tag, run, round) with which a file of vectors begins; None where there is none, or it is too short."""
-    if not place.is_file():
-        return None
-    with place.open("rb") as file:
-        head = file.read(HEAD.size)
-    return HEAD.unpack(head) if len(head) == HEAD.size else None
-
-
-def _behind(row: Row) -> bytes:
-    """What a file has behind its end of its own row."""
-    return LENGTH.pack(len(row.about)) + row.about + (row.checksum or b"")
-
-
-def sync_folder(folder: Path) -> None:
-    """That a new file is in its folder survives the end of the machine, too."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
+def _digest_of(run: str, learner: int) -> bytes:
+    return hashlib.blake2b(f"{run} {learner}".encode(), digest_size=TAG).digest()

@@ -27,7 +27,8 @@ from gossamer.errors import GossamerError
 from gossamer.models import Memory
 from gossamer.models.standard import SEEN
 from gossamer.networks import Network
-from gossamer.peers.journal import Journal, Same, Snapshot
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal_files import Same
 from gossamer.peers.membership import Change, History
 from gossamer.peers.mixing import add_terms
 from gossamer.peers.signed import LIMIT
