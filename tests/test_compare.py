@@ -285,3 +285,25 @@ def test_mistakes_get_a_sentence(gossamer, words_, says):
     assert code == 2
     assert says in " ".join(err.split())
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("study", ["frontier", "compare"])
+def test_data_without_such_settings_are_studied_as_they_are(gossamer, tmp_path, monkeypatch, study):
+    """The made-up regression is read once, and its rows are scaled already: it takes neither --draw nor --rows."""
+    few = {"steps": 20, "seeds": 1, "grid": (0.25, 1.0)}
+    monkeypatch.setattr("gossamer.experiments.frontier.QUICK", replace(QUICK_FRONTIER, **few, epsilons=(10.0,)))
+    monkeypatch.setattr("gossamer.experiments.compare.QUICK", replace(QUICK, **few))
+    words_ = (
+        study,
+        "regression",
+        "--quick",
+        "--methods",
+        "dsgd,ldp_gradient_tracking",
+        "--where",
+        "source",
+        "--jobs",
+        1,
+    )
+    code, out, err = gossamer(*words_, *(() if study == "frontier" else ("--epsilon", 10)))
+    assert code == 0, err
+    assert "DSGD" in out

@@ -152,3 +152,38 @@ def test_no_worker_hears_ctrl_c_which_is_for_whoever_started_it():
         [sys.executable, "-c", WHO_HEARS], capture_output=True, text=True, timeout=LIMIT, check=True, cwd=here
     )
     assert done.stdout.strip() == str([{"deaf": True}] * 6)
+
+
+THREADS = """
+import sys
+from pathlib import Path
+from threadpoolctl import threadpool_info
+from gossamer.experiments.runs import Runs
+from sweep_jobs import Passed, tasks
+
+class Counting(Passed):
+    def outcome(self):
+        return {"threads": max(threads().values())}
+
+def counted():
+    with Runs(Path(sys.argv[1]), jobs=1) as runs:
+        return runs([Counting(tasks(1)[0], "")])
+
+def threads():
+    return {one["filepath"]: one["num_threads"] for one in threadpool_info()}
+
+import scipy.linalg
+before = threads()
+assert max(before.values()) > 1, "or nothing is tried"
+print(counted()[0]["threads"], threads().items() >= before.items())
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="BLAS has one thread on one core")
+def test_a_run_in_this_process_has_one_thread_as_in_a_worker(tmp_path):
+    """With more of them BLAS adds up in another order, and the bytes would be others than a worker's."""
+    many = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    many["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), many.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", THREADS, str(tmp_path)]
+    done = subprocess.run(command, env=many, capture_output=True, text=True, timeout=LIMIT)
+    assert done.stdout.split() == ["1", "True"], done

@@ -19,6 +19,7 @@ from gossamer.experiments.frontier import KINDS
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.search import Choice
 from gossamer.experiments.study import OURS, Case, Effort, Studied, Study, least
+from gossamer.experiments.tasks import but_data
 from gossamer.experiments.workers import Result
 from gossamer.privacy import epsilons
 from gossamer.spec import Spec
@@ -65,7 +66,7 @@ def compare(
 
 def _read_once(problem: Spec, case: Case) -> Spec:
     """Noise at the source needs records that are not drawn again."""
-    return problem.but(draw="once") if case.where == "source" else problem
+    return but_data(problem, draw="once") if case.where == "source" else problem
 
 
 def published_epsilon(study: Study, step: Choice, noise: float) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from gossamer.algorithms import find_method
 from gossamer.experiments.runs import Runs
 from gossamer.experiments.study import OURS, Case, Effort, Entry, Studied, Study, least, most
+from gossamer.experiments.tasks import but_data
 from gossamer.experiments.workers import Result
 from gossamer.privacy.laws import law_named
 from gossamer.spec import Spec
@@ -67,7 +68,7 @@ def frontier(
 ) -> Studied:
     """Every cell twice, chosen by accuracy and by the gap; runs that both choose are made once.
 
-    `vary` fits the problem to a case; by default rows are scaled for the noise's law.
+    `vary` fits the problem to a case; by default rows are scaled for the noise's law, where the data allow it.
     """
     cells = [
         (method, epsilon, kind)
@@ -88,7 +89,7 @@ def frontier(
 
 
 def _scale_rows(problem: Spec, case: Case) -> Spec:
-    return problem.but(draw="once", rows=f"l{law_named(case.law).norm}")
+    return but_data(problem, draw="once", rows=f"l{law_named(case.law).norm}")
 
 
 def curve(studied: Studied, method: str, kind: str, name: str, worst: float) -> tuple[Any, Any]:

@@ -140,6 +140,13 @@ def scales_of(terms: Sequence[Terms]) -> Decay:
     return Decay(tuple(t.initial for t in terms), tuple(t.exponent for t in terms), terms[0].ratio)
 
 
+def but_data(spec: Spec, **wanted: str) -> Spec:
+    """The description with settings of its data, those of them that these data take."""
+    dataset = dataset_of(spec)
+    taken = () if dataset is None else dataset.options
+    return spec.but(**{name: value for name, value in wanted.items() if name in taken})
+
+
 def data_of(spec: Spec) -> tuple[Any, Any, Any]:
     """Stream, model and network of a description; whatever it says of step and noise changes none of them."""
     dataset = dataset_of(spec)

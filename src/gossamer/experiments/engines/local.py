@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
+import scipy.linalg  # noqa: F401  what brings a BLAS of its own must be there when threads are limited
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
+from threadpoolctl import threadpool_limits
 
 from gossamer.errors import BadValue
 from gossamer.experiments.engines.base import Engine
@@ -27,7 +29,8 @@ def connect(jobs: int | None) -> Iterator[Engine]:
         most = WORKERS_A_CORE * cores
         raise BadValue("jobs", workers, f"expected at most {most}, {WORKERS_A_CORE} for each of this machine's cores")
     if workers == 1:
-        yield Engine({"backend": "sequential"}, 1, 1, ())
+        with threadpool_limits(1):  # as in a worker: BLAS adds up in another order where it has more threads
+            yield Engine({"backend": "sequential"}, 1, 1, ())
         return
     resource_tracker.ensure_running()  # now, for its start lets ctrl-C through: to the workers, if these came first
     try:
