@@ -257,9 +257,12 @@ def costs_to_go(A, b, point, slope, constant, extra, weights, squared, last):  #
             for i in range(d):
                 P[t, i, i] += weights[t, i] ** 2
         else:
-            P[t, d] = P[t + 1, d] @ step
-            for i in range(d):
-                P[t, d, i] += weights[t, i]
+            for i in range(d + 1):  # a call of BLAS for so few numbers takes twenty times as long
+                total = 0.0
+                for j in range(d + 1):
+                    if step[j, i] != 0:  # what is not reached costs nothing, also where it would be infinite
+                        total += P[t + 1, d, j] * step[j, i]
+                P[t, d, i] = total + weights[t, i] if i < d else total
     return P
 
 
