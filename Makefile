@@ -13,7 +13,7 @@ help:
 	@echo "make test    format, lint, types, import contract, tests"
 	@echo "make docs    the documentation site, in docs/_build/index.html"
 	@echo "make bench   speed, as ratios measured in one run"
-	@echo "make bench-peers   speed against other software, each in an environment of its own"
+	@echo "make bench-peers   speed against other software, against floors, and of parties against bare gRPC"
 	@echo "make screenshots   the documentation's pictures of pages, in Chromium"
 	@echo "make clean   remove the environment and all caches"
 
@@ -53,6 +53,9 @@ bench: $(VENV)/.installed-dev
 
 bench-peers: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/other_software.py
+	$(BIN)/python benchmarks/large.py cpu
+	$(BIN)/python benchmarks/large.py gpu
+	$(BIN)/python benchmarks/peers.py 100000 --numbers f4
 
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python docs/screenshots.py

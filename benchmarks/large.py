@@ -251,8 +251,12 @@ class OnDevice:
 
 
 def gpu(options: argparse.Namespace) -> dict[str, Any]:
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        return skipped("it needs torch, the extra nn")
+    if not torch.cuda.is_available():
+        return skipped("this machine has no GPU that torch can use")
     m, n, degree = options.learners, options.numbers, options.degree
     found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "m": m, "n": n}
     found["copy TB/s"] = copied_at(min(2**30, m * n))
@@ -269,6 +273,11 @@ def gpu(options: argparse.Namespace) -> dict[str, Any]:
             print(f"{name}, {gradient} of {records}: " + ", ".join(f"{k} {v:.3g}" for k, v in one.items()), flush=True)
             torch.cuda.empty_cache()
     return found
+
+
+def skipped(why: str) -> dict[str, Any]:
+    print(f"a round of very many learners on a GPU: skipped, {why}.", flush=True)
+    return {}
 
 
 def on_gpu(network: Network, n: int, gradient: str, records: int, options: argparse.Namespace) -> dict[str, float]:
