@@ -13,6 +13,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from timeit import repeat
 
 import numpy as np
 from rich.console import Console
@@ -20,6 +21,8 @@ from rich.table import Table
 
 import gossamer as gs
 from gossamer.records import dense_table, features_of
+from gossamer.rounds import with_ridge
+from gossamer.simulate.mixer import Mixer
 from gossamer.streams import Draws
 from gossamer.types import Array
 
@@ -79,6 +82,28 @@ def engine_against_a_loop() -> list[tuple[str, str, str]]:
         ("engine / hand-written NumPy loop, speed", f"{loop / engine:.2f} ×", "≥ 0.7 ×"),
         ("cost of a round, 16 000 rounds / 2000 rounds", f"{long / short / 8:.2f} ×", "about 1 ×"),
     ]
+
+
+def parts_of_a_round() -> list[tuple[str, str, str]]:
+    """The functions that a round without noise calls, one by one, once z has settled; with the loop's problem."""
+    net, n, l2, t = gs.Network.paper(), 100, 0.01, 1000
+    stream = gs.streams.from_arrays(*fixed_records(net.m, n, 50), per_round=50)
+    algorithm, model = gs.ldp_gradient_tracking(step=gs.decay(0.5, 0.7)), gs.LogisticRegression(l2=l2)
+    rows, mixer = net.rows(mixes=algorithm.mixes), Mixer(net, algorithm.mixes)
+    memory = model.memory(stream.table, "history", stream.room(1))
+    memory.observe(stream.arrivals(0))
+    state = algorithm.init(rows, np.random.default_rng(1).normal(size=(net.m, n)))
+    state = state._replace(z=np.broadcast_to(net.perron / net.m, (net.m, net.m)).copy())
+    gradient = with_ridge(memory.gradient(state.theta), l2, state.theta)
+    got = mixer.all(algorithm.emit(state, gradient, rows, t))
+    parts: dict[str, Callable[[], object]] = {
+        "gradient": lambda: memory.gradient(state.theta),
+        "its ridge": lambda: with_ridge(gradient, l2, state.theta),
+        "what is sent, and mixed": lambda: mixer.all(algorithm.emit(state, gradient, rows, t)),
+        "step": lambda: algorithm.step(state, got, gradient, rows, t),
+    }
+    least = {name: min(repeat(part, number=1000, repeat=REPEATS)) * 1e3 for name, part in parts.items()}
+    return [(f"  of a round: {name}", f"{taken:.1f} µs", "") for name, taken in least.items()]
 
 
 # -- 2: the history gradient on Mushrooms -------------------------------------------------------------------------
@@ -178,4 +203,4 @@ def show(title: str, sections: Iterable[list[tuple[str, str, str]]]) -> None:
 
 
 if __name__ == "__main__":
-    show("simulator", (engine_against_a_loop(), history_gradient(), many_learners()))
+    show("simulator", ([*engine_against_a_loop(), *parts_of_a_round()], history_gradient(), many_learners()))
