@@ -170,7 +170,7 @@ def test_a_first_request_that_comes_again_gets_a_file_for_who_has_joined_and_who
     requests = [place / "request.json" for place in (first, second)]
     code, out, err = gossamer("peers", "sign", "study", *requests, "--days", 90)
     assert code == 0, err
-    assert "first request of party 0, party 1 came again: the file is new, and good for who has not joined" in out
+    assert "first request of party 0, party 1 came again: the new file is good for who has not joined" in out
     for place in (first, second):
         code, out, err = gossamer("party", "join", place, study / f"{place.name}.json")
         assert code == 0, err

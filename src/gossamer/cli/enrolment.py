@@ -57,7 +57,7 @@ def _next(done: Enrolled) -> Iterator[str]:
     if done.again:
         listed = ", ".join(done.here[i].name for i in sorted(done.again))
         yield (
-            f"The run is final, and the first request of {listed} came again: the file is new, and good for who has not "
+            f"The run is final, and the first request of {listed} came again: the new file is good for who has not "
             "joined yet as for who has, and then has a new certificate."
         )
     if done.until is not None:
