@@ -12,6 +12,7 @@ import gossamer as gs
 
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.membership import read_change
+from gossamer.peers.release import OWN_RELEASE
 from gossamer.peers.wire import unpack
 from membership_runs import ALGORITHM_1, ONE_WAY, PUSH_PULL, STEP, STEPS, M, by_hand, change_of, compare, teams
 from peers_hub import Faults
@@ -212,3 +213,47 @@ def test_who_is_lost_is_put_out_and_the_others_go_on(team_of, kind, dies):
     late = team.journals[next(i for i in range(M) if i != 3 and ONE_WAY.R[i, 3] > 0)].late()
     assert late, "the record says which rounds went without it"
     assert {sender for _, sender in late} == {3}
+
+
+def restarted(team, there):
+    """All stop, some start again, and only those they have links with now say what they run."""
+    for journal in team.journals.values():
+        journal.close()
+    team.capable = lambda j: j in there
+    team.dead |= set(team.nodes) - set(there)
+    for i in there:
+        team.start(i)
+        node, (tells, hears) = team.nodes[i], team.parties[i].links()
+        for j in [j for j in node.releases if j not in {*tells, *hears}]:
+            del node.releases[j]
+    for i in there:
+        team.nodes[i].greet()
+
+
+@pytest.mark.parametrize("later", [1, 40])
+@pytest.mark.parametrize("kind", METHODS)
+def test_who_has_left_keeps_nobody_from_being_put_out_after_a_restart(team_of, kind, later):
+    """Nor from a join after that: a party that has left long ago will never say again what it runs."""
+    team = team_of(kind, network=gs.Network.exponential(5), steps=120)
+    first = change_of(team, 15, leaves=[3])
+    team.reach(4)
+    team.accept(0, first)
+    stays = [0, 1, 2, 4]
+    team.reach(15 + later, stays)
+    team.until(lambda: team.nodes[3].over)
+    restarted(team, there=[i for i in stays if i != 2])
+    for _ in range(100):
+        team.sweep()
+    second = change_of(team, 90, before=[first], lost=[2])
+    team.accept(0, second)
+    stays.remove(2)
+    team.reach(91, stays)
+    third = change_of(team, 110, before=[first, second], joins=[10])
+    team.accept(0, third)
+    team.until(lambda: all(team.parties[i].history.version == 3 for i in stays))
+    team.start(10, files=[first, second, third])
+    for i in stays:
+        team.nodes[i].met_release(10, OWN_RELEASE)
+    team.greet()
+    team.finish()
+    assert all(team.parties[i].round == 120 for i in [*stays, 10])

@@ -9,6 +9,7 @@ One transaction a round (SQLite, write-ahead log):
              release, which last wrote to it;
              unused, until a neighbour is welcome: till then nothing is sent, and settings may still be corrected;
              begins, the first round of a learner that joined;
+             let go 3, for every listener that has left and has used all that it was sent;
              secret, the key of noise that is shared with others: see gossamer.peers.pair_keys
     rounds   the newest round, and those before it that a neighbour may still ask for: where its vectors lie, how many
              rounds were charged, what was heard of whom, how far the records were read
@@ -72,6 +73,7 @@ create table rounds (
 create table late (round integer, sender integer, primary key (round, sender)) without rowid;
 """
 CHANGES = "create table if not exists changes (version integer primary key, document blob not null, checksum blob)"
+LET_GO = "let go "
 WAL_PAGES = 1000  # of 4 KiB, after which the log is written back
 COLUMNS = "round, slot, tag, about, checksum"
 Payload = bytes | bytearray | memoryview
@@ -344,6 +346,23 @@ class Journal:
         """Take the key in, on the disk whatever the durability is: where it comes from it is removed after this."""
         with self._usable(), self._waiting_for_the_disk(), self._about_changes():
             self._db.execute("insert or replace into about values ('secret', ?)", (secret.hex(),))
+
+    def let_go(self) -> set[int]:
+        """The listeners that have left, and have used all that they were sent."""
+        found = self._read_table("select name from about where name like 'let go %'")
+        return {int(name.removeprefix(LET_GO)) for (name,) in found}
+
+    def keep_let_go(self, listener: int) -> None:
+        """A listener that has left has used all that it was sent."""
+        if listener in self.let_go():
+            return
+        try:
+            self._db.execute("begin immediate")
+            self._db.execute("insert into about values (?, 'yes')", (f"{LET_GO}{listener}",))
+            self._sum_about()
+            self._db.execute("commit")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
     @property
     def delivered(self) -> bool:

@@ -197,7 +197,7 @@ class Node:
             for change in turns:
                 if change.at == party.round:
                     self._log_taken(change)
-                    for j in filter(party.needs_no_more, sorted(change.leaves)):  # it has said so before
+                    for j in filter(party.lets_go, sorted(change.leaves)):  # it has said so before
                         self._send(j, pack_once(Done()))
 
     def tick(self) -> None:
@@ -250,7 +250,7 @@ class Node:
             if self.done and not before:
                 for j in self._not_held(self.party.tells):
                     self._send(j, pack_once(Done()))
-            elif self.party.needs_no_more(sender):  # it leaves, and need not stay for this learner's sake
+            elif self.party.lets_go(sender):  # it leaves, and need not stay for this learner's sake
                 self._send(sender, pack_once(Done()))
         elif isinstance(header, Done):
             self._left.add(sender)

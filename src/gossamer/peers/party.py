@@ -161,6 +161,9 @@ class Party:
         self._outbox = {}
         for t, sent in unused.items():
             self._outbox[t] = self._addressed(t, sent)
+        for j in self.journal.let_go() & self._acked.keys():  # it is gone, and will not say it again
+            self._acked[j] = self.history.end_of(j, self.steps) - 1
+            self._forget_used()
         for t in range(now.charged):
             self._boundary.charge(t)
         self._boundary.go_on({name: value for name, value in now.state.items() if name.startswith(KEPT)})
@@ -545,10 +548,14 @@ class Party:
         """A neighbour has taken the hello of this life: it finds nothing missing here."""
         self._spoke.add(neighbour)
 
-    def needs_no_more(self, listener: int) -> bool:
-        """Whether a neighbour that has left, or leaves next, has used all that it was sent."""
+    def lets_go(self, listener: int) -> bool:
+        """Whether a neighbour that has left, or leaves next, has used all that it was sent. The journal has it before
+        the neighbour can know it, and end: who starts again would wait for one that is there no more."""
         gone = any(listener in change.leaves and change.at <= self.round for change in self.history.changes)
-        return gone and not any(listener in told and t > self._acked[listener] for t, told in self._outbox.items())
+        if not gone or any(listener in told and t > self._acked[listener] for t, told in self._outbox.items()):
+            return False
+        self.journal.keep_let_go(listener)
+        return True
 
     def links(self) -> tuple[list[int], list[int]]:
         """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not

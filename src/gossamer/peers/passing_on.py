@@ -20,6 +20,14 @@ suffices, and a document from a file is refused otherwise, with a sentence that 
 nobody who is lost: then there may be somebody who is not reached, and the document is refused here; the sentence says
 at which party it has to be given.
 
+**Only neighbours of the newest graph must have shown that they can read it.** A document from a file is refused while
+another is to come. So every round from r on is played on the newest graph, and the links of the argument above are
+links of that graph: it says nothing of anybody else. Who was a neighbour on an earlier graph alone is of two kinds. A
+member has accepted the document of the newest graph, so it can read, and others bring it this one. Who has left
+takes part in no round from r on. It may still need rounds from before it left: it is told the document first, and can
+read it as well, because it knew of its leave by a document. Neither need be there now. After a restart neither has
+said what it runs, and who has left will not come back to say it.
+
 A party that gets another document of the same version, or one that it refuses, hears nothing more from whoever has it,
 and the run stands: it never splits in two.
 """
@@ -167,7 +175,7 @@ class PassingOn:
                 f"{change.named} is given while {pending.named} is to come in round {pending.at}: give it from that "
                 "round on."
             )
-        for j in sorted({*party.hears, *party.tells} - change.lost):
+        for j in sorted(neighbours(history, party.i, mixes=party.algorithm.mixes) - change.lost):
             if not self.can_read(j):
                 theirs = self._releases.get(j, Release())
                 why = f"runs {theirs.named}, and here is {OWN_RELEASE.named}" if theirs.version else "is not there"
@@ -190,21 +198,32 @@ class PassingOn:
             )
 
 
+def neighbours(history: History, i: int, mixes: tuple[Matrix, ...]) -> set[int]:
+    """Who hears learner i, or is heard by it, in the newest graph."""
+    told = _told(history, mixes)
+    return told[i].union(j for j, some in told.items() if i in some)
+
+
 def distances(history: History, start: int, lost: frozenset[int], mixes: tuple[Matrix, ...]) -> dict[int, int]:
     """Over how many links each learner is reached from one, along which messages go, past those who are lost."""
-    members, network = history.members, history.network_of(history.version)
-    told: dict[int, set[int]] = {i: set() for i in members}
-    for over in mixes:
-        plain: Any = over.removeprefix("I+")
-        for a, b, _ in network.edges(plain):
-            told[members[a]].add(members[b])
-    found, queue = {start: 0}, deque([start])
+    told, found, queue = _told(history, mixes), {start: 0}, deque([start])
     while queue:
         i = queue.popleft()
         for j in sorted(told[i] - lost - found.keys()):
             found[j] = found[i] + 1
             queue.append(j)
     return found
+
+
+def _told(history: History, mixes: tuple[Matrix, ...]) -> dict[int, set[int]]:
+    """Who hears each member, in the newest graph."""
+    members, network = history.members, history.network_of(history.version)
+    told: dict[int, set[int]] = {i: set() for i in members}
+    for over in mixes:
+        plain: Any = over.removeprefix("I+")
+        for a, b, _ in network.edges(plain):
+            told[members[a]].add(members[b])
+    return told
 
 
 def _who_reaches_all(history: History, lost: frozenset[int], mixes: tuple[Matrix, ...]) -> str:
