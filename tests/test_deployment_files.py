@@ -255,7 +255,7 @@ def made(gossamer, place, *options):
 def renew_inside(own, signed, gossamer, study):
     """Run docs/howto/deploy.md's commands for a new certificate, here instead of in a pod."""
     page = (EXAMPLES.parent / "howto" / "deploy.md").read_text()
-    lines = re.findall(r"(?m)^\$ (inside .*)$", page)
+    lines = re.findall(r"(?m)^    (inside .*)$", page)
     assert len(lines) == 4
     program = f"{sys.executable} -m gossamer"
     for line in lines:
