@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench bench-peers docs screenshots lint types contract tests clean help
+.PHONY: demo test test-deploy test-releases bench bench-peers docs screenshots lint types contract tests clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    make an environment, install gossamer and run its first experiment"
 	@echo "make test    format, lint, types, import contract, tests"
+	@echo "make test-deploy   the files for deployment, with their tools (HAProxy, Prometheus, podman, kubectl)"
+	@echo "make test-releases   this release and earlier ones in one run, each in an environment of its own"
 	@echo "make docs    the documentation site, in docs/_build/index.html"
 	@echo "make bench   speed, as ratios measured in one run"
 	@echo "make bench-peers   speed against other software, against floors, and of parties against bare gRPC"
@@ -35,6 +37,14 @@ contract: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal
+
+test-deploy: $(VENV)/.installed-deploy  # with the environment's own programs, podman-compose, first
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/deployment_tools.py
+
+# Earlier releases' environments are kept, in a folder of their own or in $GOSSAMER_RELEASES.
+test-releases: export GOSSAMER_RELEASES ?= $(CURDIR)/.releases
+test-releases: $(VENV)/.installed-dev
+	$(BIN)/pytest tests/test_earlier_releases.py
 
 docs: $(VENV)/.installed-dev  # the tests build it, too
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
@@ -73,6 +83,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-deploy: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --editable '.[deploy,peers]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .bench-peers docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench-peers .releases docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Two releases in one run: parties of an earlier one and of this one go together, and a journal outlives an upgrade.
 
-    python benchmarks/releases.py                     the releases below
+    python benchmarks/releases.py                     the commits below: no release before 0.3.0 has a tag
     python benchmarks/releases.py v0.3.0 COMMIT …     others, by tag or commit of this repository
     python benchmarks/releases.py --record v0.3.0     what tests/test_earlier_releases.py keeps of one: its frames, and
                                                       runs that it has begun, in tests/golden/peers-v0.3.0.tar.xz

@@ -18,8 +18,8 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
 from bare_root import missing, read_containerfile, script_for
-from gossamer.peers.config import PrivacyPlan
-from test_operations import wait_until
+from gossamer.peers.config import PrivacyPlan, SecretsPlan
+from test_operations import edit, wait_until
 from test_processes import make
 
 ROOT = Path(__file__).parents[1]
@@ -99,12 +99,26 @@ def in_bare_root(context, tmp_path):
         process.wait()
 
 
+def make_with_all_files(folder):
+    """Two parties' folders with all that there may be in them: everybody's certificates, and a key for shared noise."""
+    releases = {"exponent": 0.1, "releases": "1,2,20", "keys": {"0": "", "1": ""}, "colluders": 0}
+    private = PrivacyPlan(epsilon=20.0, law="gaussian", where="source")
+    secrets = SecretsPlan(share=0.5, floor=0.1, **releases)
+    make(folder, STEPS, gs.Network.exponential(M), private, m=M, secrets=secrets)
+    places = [folder / f"learner-{i}" for i in range(M)]
+    members = b"".join((place / "certificate.pem").read_bytes() for place in places)
+    for place in places:
+        (place / "members.pem").write_bytes(members)
+        edit(place, "[party]\n", '[party]\nmembers = "members.pem"\npartners = "members.pem"\n')
+        (place / "partners.pem").unlink()
+
+
 def test_the_steps_make_what_runs_a_learner_in_a_bare_root(in_bare_root, tmp_path, fleet_of):
     """Its root is read-only and has nothing of this checkout but the wheel; its neighbour runs outside.
 
-    Told to stop it ends with 0; started again it goes on to its end.
+    Told to stop it ends with 0; started again it goes on to its end, its key for shared noise in the journal.
     """
-    make(tmp_path / "run", STEPS, gs.Network.exponential(M), PrivacyPlan(epsilon=20.0), m=M)
+    make_with_all_files(tmp_path / "run")
     party, said = tmp_path / "run" / "learner-0", tmp_path / "steps.log"
     for place in (party, *party.iterdir()):
         os.chown(place, 10001, 10001)
@@ -125,6 +139,7 @@ def test_the_steps_make_what_runs_a_learner_in_a_bare_root(in_bare_root, tmp_pat
     assert process.returncode == 0, said.read_text()[-2000:]
     assert (fleet.status(0)["state"], fleet.status(0)["round"], fleet.status(0)["life"]) == ("done", STEPS, 2)
     assert (party / "journal.db").stat().st_uid == 10001
+    assert not (party / "secret.pem").exists()
     assert list((tmp_path / "root").iterdir()) == [], "the root is gone with it"
     wait_until(lambda: fleet.code(1) == 0)
 

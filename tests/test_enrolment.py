@@ -37,6 +37,7 @@ from gossamer.peers.own_folder import join, new_folder
 from gossamer.peers.request import check_request, make_request, read_request
 from gossamer.peers.signed import Signed
 from gossamer.peers.succession import handed_on
+from gossamer.privacy.secrets import LEAST_SHARE
 from renewing import STEPS, Halfway
 from test_processes import free_ports
 
@@ -105,6 +106,13 @@ def test_three_parties_enrol_by_their_own_requests_and_run(enrolled, gossamer, f
     (started,) = [one for one in fleet.log(1) if one["event"] == "started"]
     assert started["fingerprint"] == words
     assert {fleet.status(i)["state"] for i in range(M)} == {"done"}
+
+
+def test_the_least_share_by_rule_is_one_that_parties_read(tmp_path, gossamer):
+    """Few releases: what pairs share is as little as there is, and three digits of it are less."""
+    words = ("--own-keys", "--learners", M, *DECLARED, "--secrets", "complete", "--colluders", 1)
+    assert gossamer("peers", "init", "study", *words)[::2] == (0, "")
+    assert read_config(tmp_path / "study/learner-0").config.secrets.share == LEAST_SHARE
 
 
 def test_no_key_leaves_the_machine_that_made_it(enrolled):

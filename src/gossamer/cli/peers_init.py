@@ -39,7 +39,7 @@ from gossamer.peers.config import (
 from gossamer.peers.folders import make_folders
 from gossamer.peers.pair_keys import PartyPairs
 from gossamer.privacy import Accountant
-from gossamer.privacy.secrets import REGULAR
+from gossamer.privacy.secrets import LEAST_SHARE, REGULAR
 from gossamer.schedules import Decay, decay
 from gossamer.spec import Spec, languages
 from gossamer.spec.build import build_mechanism, build_network
@@ -252,8 +252,10 @@ def _agreed(spec: Spec, plan: Plan) -> SecretsPlan | None:
     written = replace(mechanism, releases=languages.release_schedule(releases), exponent=found.exponent)
     shared = written.terms(setting)[0].shared  # for what parties will read
     assert shared is not None
+    share = float(f"{shared.pair / shared.floor:.12g}")
     return SecretsPlan(
-        share=float(f"{shared.pair / shared.floor:.12g}"), floor=shared.floor, exponent=found.exponent,
+        share=max(LEAST_SHARE, share),  # by rule it has three digits, which the least one has not
+        floor=shared.floor, exponent=found.exponent,
         releases=releases, graph=wanted.secrets if _pairs(spec, learners) is None else OWN_PAIRS,
         colluders=shared.secrets.colluders, band=mechanism.band, keys=dict.fromkeys(map(str, range(learners)), ""),
     )  # fmt: skip

@@ -356,13 +356,8 @@ class Journal:
         """A listener that has left has used all that it was sent."""
         if listener in self.let_go():
             return
-        try:
-            self._db.execute("begin immediate")
+        with self._usable(), self._about_changes():
             self._db.execute("insert into about values (?, 'yes')", (f"{LET_GO}{listener}",))
-            self._sum_about()
-            self._db.execute("commit")
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
 
     @property
     def delivered(self) -> bool:
