@@ -58,6 +58,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
+from gossamer.peers.journal_place import HELD, Place, check_place, file_at, no_journal
 from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word, sum_of_messages
 from gossamer.peers.wire import Dtype, encode
 from gossamer.types import Array
@@ -131,6 +132,8 @@ class Row(NamedTuple):
 class Journal:
     """One learner's file, opened by one process at a time; `rounds` is how many it may have to keep at once."""
 
+    _held: Place | None = None  # which file it is; none of a copy
+
     def __init__(
         self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability, rounds: int = 3
     ) -> None:
@@ -138,10 +141,9 @@ class Journal:
             raise BadValue("durability", durability, "expected 'process' or 'power'")
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
         self._files: dict[int, int] = {}
+        check_place(self.path)
         try:
-            if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
+            self._db = self._connect()
         except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from None
         try:
@@ -155,6 +157,17 @@ class Journal:
         except (ValueError, TypeError, AttributeError) as error:  # a value of the database that is none, or no number
             self._db.close()
             raise self._damaged(str(error)) from None
+        HELD.update([] if self._held is None else [self._held])
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        self._held = file_at(self.path)
+        return sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
+
+    def _make_private(self) -> None:
+        """It will hold what was not yet made private."""
+        os.chmod(self.path, 0o600)
 
     def _open(self, run: str, learner: int, fingerprint: str) -> None:
         """Take the file for this process, and begin its next epoch."""
@@ -167,7 +180,7 @@ class Journal:
         self._check_whole()
         self._db.execute("begin exclusive")
         if not self._db.execute("select 1 from sqlite_master where name = 'about'").fetchone():
-            os.chmod(self.path, 0o600)  # it will hold what was not yet made private
+            self._make_private()
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
             self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
@@ -282,8 +295,8 @@ class Journal:
         as the process closes any other descriptor of the same file; then a second process could draw the same rounds.
         """
         names = [self.path.name, *(f"{self.path.name}-{part}" for part in ("wal", "shm", "journal"))]
-        own = {_file_at(self.path.with_name(name)) for name in names}
-        for place in (each for each in self.path.parent.iterdir() if each.is_file() and _file_at(each) not in own):
+        own = {file_at(self.path.with_name(name)) for name in names}
+        for place in (each for each in self.path.parent.iterdir() if each.is_file() and file_at(each) not in own):
             head = _head_of(place)
             if head is not None:
                 _, run, round_ = head
@@ -301,6 +314,8 @@ class Journal:
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
             return InUse(f"journal {self.path}: another process has it open; end that one first.")
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+            return no_journal(self.path)
         return GossamerError(
             f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk, and start "
             "again; never put back an older copy."
@@ -549,18 +564,10 @@ class Journal:
 
     def close(self) -> None:
         self._db.close()
+        HELD.difference_update([] if self._held is None else [self._held])
         for file in self._files.values():
             os.close(file)
         self._files = {}
-
-
-def _file_at(place: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever it is called: links may lead to it."""
-    try:
-        about = place.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
 
 
 def _head_of(place: Path) -> tuple[bytes, bytes, int] | None:
