@@ -277,3 +277,36 @@ def test_a_damaged_folder_is_told_by_its_own_words(place, gossamer):
     assert "must be mended" in out
     assert '[privacy] law = "cauchy"' in " ".join(out.split())
     assert gossamer("peer", "check", place / "nowhere")[0] == 2, "that is a word of the command which is wrong"
+
+
+OWN = ("--csv", "all.csv", "--target", "ill", "--classes", "no,yes", "--range", "age=0:99", "--epsilon", 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--per-round", 1), "learner 2 gets 13 records, and 14 rounds of 1 need 14: use --steps 13 at most, or bring"),
+        (
+            ("--where", "messages", "--per-round", 2),
+            "14 rounds of 2 need 28: use --steps 6 at most, a smaller --per-ro",
+        ),
+        (("--gradient", "latest", "--per-round", 1), "14 rounds of 1 need 14: use --steps 13 at most"),
+    ],
+)
+def test_folders_that_could_not_start_are_not_made(tmp_path, gossamer, words, said):
+    """Of 41 records, dealt to three, one learner gets 13."""
+    (tmp_path / "all.csv").write_text("age,ill\n" + "".join(f"{k},{'yes' if k % 3 else 'no'}\n" for k in range(41)))
+    made = ("peers", "init", "demo", "--learners", 3, *OWN, *words)
+    code, out, err = gossamer(*made, "--steps", 14)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert not (tmp_path / "demo").exists()
+    steps = "6" if "messages" in words else "13"
+    assert gossamer(*made, "--steps", steps)[0] == 0, "as it was told"
+    assert declare(read_config(tmp_path / "demo/learner-2")).mend == []
+
+
+def test_rounds_that_go_on_over_the_records_may_be_more(tmp_path, gossamer):
+    (tmp_path / "all.csv").write_text("age,ill\n" + "".join(f"{k},{'yes' if k % 3 else 'no'}\n" for k in range(41)))
+    assert gossamer("peers", "init", "demo", "--learners", 3, *OWN, "--steps", 60)[0] == 0
+    assert declare(read_config(tmp_path / "demo/learner-2")).mend == []
