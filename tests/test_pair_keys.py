@@ -32,7 +32,8 @@ from gossamer.peers.metrics import write_metrics
 from gossamer.peers.outcome import collect_outcomes, write_outcome
 from gossamer.peers.outcome_file import read_outcome
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, fingerprint_of, shared_key
-from gossamer.peers.process import LearnerProcess, digest_of
+from gossamer.peers.process import LearnerProcess
+from gossamer.peers.starting import digest_of
 from gossamer.peers.uncancelled import Shares, tell_uncancelled
 from gossamer.privacy.pairs import OwnPairs
 from gossamer.setting import setting_of

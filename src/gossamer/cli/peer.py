@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gossamer.cli import live
 from gossamer.cli.json_output import console_beside, json_file, json_option, put_json
-from gossamer.cli.words import in_command, printable
+from gossamer.cli.words import printable
 from gossamer.errors import GossamerError
 
 peer = typer.Typer(help="One party's learner.")
@@ -58,15 +58,21 @@ def run(
 
 @contextmanager
 def _code_of_what_passes() -> Iterator[None]:
-    """Such an end gets one sentence and a code of its own: whoever has started the learner starts it again."""
+    """Such an end gets one sentence and a code of its own: whoever has started the learner starts it again.
+
+    A mistake in the folder is told in the words of its party.toml, which has no options.
+    """
+    from gossamer.peers.own_words import in_file
     from gossamer.peers.passing import CODE, passing_state
 
     try:
         yield
     except Exception as error:
         if passing_state(error) is None:
-            raise
-        said = error.said(in_command) if isinstance(error, GossamerError) else f"{error}: start again later."
+            if not isinstance(error, GossamerError):
+                raise
+            raise GossamerError(error.said(in_file)) from None
+        said = error.said(in_file) if isinstance(error, GossamerError) else f"{error}: start again later."
         with suppress(OSError):
             typer.echo(f"gossamer: {printable(said)}", err=True)
         raise typer.Exit(CODE) from None
@@ -81,15 +87,14 @@ def check(
     """Say all that a folder's owner must know before its first start; exit code 1 if something must be mended.
 
     What it claims and against whom, the words to compare by telephone, the ports, what leaves the machine, who can read
-    the keys. Nothing is changed: no journal is opened, and no secret moved.
+    the keys, and whatever in the folder would end a start: its files, the records, the journal. Nothing is changed: the
+    journal is looked at in a copy, and no secret moved. Whether ports are free now only a start can say.
     """
     needs_extra()
-    from gossamer.cli.peer_check import show
-    from gossamer.peers.config import read_config
-    from gossamer.peers.declaration import declare
+    from gossamer.cli.peer_check import found_in, show
 
     json_file(json)
-    found = declare(read_config(config), not_private)
+    found = found_in(config, not_private)
     show(console_beside(json), found)
     put_json(json, found._asdict())
     if found.mend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,10 @@ from rich.table import Table
 from gossamer.cli.bullets import say
 from gossamer.cli.enrolment import in_fours
 from gossamer.cli.words import printable
-from gossamer.peers.declaration import Declared
+from gossamer.errors import GossamerError
+from gossamer.peers.config import read_config
+from gossamer.peers.declaration import Declared, declare
+from gossamer.peers.own_words import in_file
 
 AS = {
     "claim": "claim", "budget": "ε, in all", "delta": "δ", "against": "holds", "horizon": "for rounds", "law": "noise",
@@ -23,13 +27,25 @@ AS = {
 }  # fmt: skip
 
 
+def found_in(config: Path, not_private: bool) -> Declared:
+    """All that a folder shows; of one whose files cannot be understood, why: a start would be refused for that, too."""
+    try:
+        plan = read_config(config)
+    except GossamerError as error:
+        if not (config / "party.toml" if config.is_dir() else config).is_file() or config.suffix == ".json":
+            raise  # it is no party's folder: another one was meant
+        return Declared({}, [error.said(in_file)], [])
+    return declare(plan, not_private)
+
+
 def show(console: Console, found: Declared) -> None:
     """The facts in a table, then everything that needs a person."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     facts = dict(found.facts)
-    facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
+    if facts:
+        facts["learner"] = f"{facts['learner']} of {facts.pop('learners')}, in run {facts.pop('run')}"
     for name, value in facts.items():
         for k, line in enumerate(in_fours(value) if name == "fingerprint" else _lines(value)):
             table.add_row("" if k else AS[name], escape(printable(line)))

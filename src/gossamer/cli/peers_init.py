@@ -142,7 +142,22 @@ def _pace(spec: Spec, dealt: Dealt, own: bool) -> Pace:
     shortest = min((len(rows) for rows in dealt.rows), default=0) // per_round
     if dealt.rows and not shortest and not goes_on:
         raise GossamerError(f"too few records for one round of {per_round}: use a smaller --per-round.")
-    return Pace(per_round, spec.length.steps or (OWN_STEPS if goes_on else shortest or STEPS), goes_on)
+    pace = Pace(per_round, spec.length.steps or (OWN_STEPS if goes_on else shortest or STEPS), goes_on)
+    if dealt.rows and not goes_on and (spec.privacy.noise is None or spec.algorithm.gradient == "latest"):
+        _check_rounds(dealt, pace)
+    return pace
+
+
+def _check_rounds(dealt: Dealt, pace: Pace) -> None:
+    """Refuse more rounds than a learner has records for, where each must have new ones: it would not start."""
+    least = min(range(len(dealt.rows)), key=lambda i: len(dealt.rows[i]))
+    held, needed = len(dealt.rows[least]), pace.steps * pace.per_round
+    if held < needed:
+        smaller = () if pace.per_round == 1 else (", a smaller ", Argument("per_round"))
+        raise GossamerError(
+            f"learner {least} gets {held} records, and {pace.steps} rounds of {pace.per_round} need {needed}: use ",
+            Argument("steps", held // pace.per_round), " at most", *smaller, ", or bring more records.",
+        )  # fmt: skip
 
 
 def _run(spec: Spec, learners: int, pace: Pace, numbers: str, lateness: int) -> Run:

@@ -1,7 +1,8 @@
 """What a party's owner must know of its folder before the first start, and may not have put there: the folder may come
 from somebody else. `gossamer peer check` shows it, and `started` in the log says the same of a run.
 
-Nothing is changed by looking: no journal is opened, no secret moved, no port listened on.
+Nothing is changed by looking: the journal is looked at in a copy, no secret is moved, no port listened on. Whatever a
+start refuses for what lies in the folder is asked by the same functions (gossamer.peers.starting).
 
 **What must be mended before a start** is what a start would refuse, and keys that others can read. **Warnings** are
 what a start allows, and its owner may not expect: noise that claims nothing, metrics for the whole network, a journal
@@ -17,20 +18,25 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from gossamer.errors import GossamerError
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.certificates import days_left, key_fingerprint_in
-from gossamer.peers.changes import joining, neighbours_of, verifier
+from gossamer.peers.changes import accepted, joining, neighbours_of, verifier
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Plan, PrivacyPlan
 from gossamer.peers.credentials import read_credentials, read_identities
 from gossamer.peers.dials import addresses_of
-from gossamer.peers.feed import Records
-from gossamer.peers.logs import log
+from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal_copy import InMemory, look_into
+from gossamer.peers.journal_place import check_place
+from gossamer.peers.logs import check_log, log
 from gossamer.peers.membership import Change, History
-from gossamer.peers.pair_keys import PartyPairs, check_secret, partners_keys
+from gossamer.peers.own_words import in_file
+from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, secret_of
+from gossamer.peers.party import check_used
+from gossamer.peers.starting import check_places, check_rounds, memory_of, open_journal, place_of_records, read_records
 from gossamer.peers.status import read_statuses
 from gossamer.peers.versions import Places
 from gossamer.privacy import PrivateBoundary, Unproved
@@ -38,6 +44,7 @@ from gossamer.privacy.laws import law_named
 
 SOON = 30  # days before a certificate's end that are worth a word
 LOCAL = ("localhost",)
+Found = TypeVar("Found")
 
 
 class Declared(NamedTuple):
@@ -135,28 +142,62 @@ def _leaves(plan: Plan, private: bool, tells: Sequence[int]) -> Iterator[str]:
 
 def declare(plan: Plan, not_private: bool = False) -> Declared:
     """All of it, of a folder that was not started yet; `not_private` is the owner's word."""
-    run = plan.config.run
+    run, party = plan.config.run, plan.config.party
     facts: dict[str, Any] = {"learner": plan.learner, "learners": run.learners, "run": run.id}
     mend, warnings = list(_open_keys(plan)), list(_warnings(plan))
 
-    def attempt(what: Callable[[], dict[str, Any] | None]) -> None:
-        """What a start would refuse is said, and the rest is looked at all the same."""
+    def attempt(what: Callable[[], Found]) -> Found | None:
+        """What a start would refuse is said once, and the rest is looked at all the same."""
         try:
-            facts.update(what() or {})
+            return what()
         except GossamerError as error:
-            mend.append(str(error))
+            said = error.said(in_file)
+            mend.extend([] if said in mend else [said])
+        return None
 
     pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
     attempt(lambda: refuse_without_word(plan.config.privacy, plan.folder, not_private))
+    attempt(lambda: check_log(plan.folder / "log.jsonl"))
+    attempt(lambda: check_places(plan))
+    attempt(lambda: check_place(plan.folder / party.journal))
+    boundary = attempt(lambda: boundary_of(plan, plan.algorithm(), plan.model(), pairs))
+    attempt(lambda: None if boundary is None else memory_of(plan, plan.model(), boundary))
+    found = attempt(lambda: None if boundary is None else _journal(plan, boundary, warnings))
+    journal, now = (None, None) if found is None else found
     history = History(plan.network)  # and if it joins a run that has begun, what lies in its folder
-    attempt(lambda: history.changes.extend(_joining(plan)))
-    attempt(lambda: stated(plan, boundary_of(plan, plan.algorithm(), plan.model(), pairs), _linked(plan, history)[1]))
-    attempt(lambda: _certificate(plan, warnings))
-    attempt(lambda: _neighbours(plan, history))
-    attempt(lambda: _records(plan, history.first_round(plan.learner), warnings))
+    attempt(lambda: history.changes.extend(_changes(plan, journal)))
+    facts |= attempt(lambda: {} if boundary is None else stated(plan, boundary, _linked(plan, history)[1])) or {}
+    facts |= attempt(lambda: _certificate(plan, warnings)) or {}
+    attempt(lambda: _check_secret(plan, journal))
+    facts |= attempt(lambda: _neighbours(plan, history)) or {}
+    facts |= attempt(lambda: _records(plan, boundary, now, history, warnings)) or {}
     if plan.config.privacy.epsilon is None:
         warnings.insert(0, "NOT PRIVATE: [privacy] has no epsilon, and what is sent can show records.")
+    if journal is not None:
+        journal.close()
     return Declared(facts, mend, warnings)
+
+
+def _journal(
+    plan: Plan, boundary: PrivateBoundary | Unproved, warnings: list[str]
+) -> tuple[Journal, Snapshot | None] | None:
+    """The journal as a start would find it, and its newest round; refuses one that a start would."""
+
+    def look() -> tuple[Journal, Snapshot | None]:
+        journal = open_journal(plan, boundary, InMemory)
+        try:  # all at one time: the files beside it are those of whoever runs
+            now = journal.latest()
+            if now is not None and not journal.delivered:
+                journal.messages()
+        except GossamerError:
+            journal.close()
+            raise
+        return journal, now
+
+    found = look_into(plan.folder / plan.config.party.journal, look)
+    if found is None:
+        warnings.append("A learner that runs is writing to the journal, which could not be looked through.")
+    return found
 
 
 def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
@@ -169,17 +210,25 @@ def _certificate(plan: Plan, warnings: list[str]) -> dict[str, Any]:
         warnings.append(f"The certificate ends on {until}: have it renewed (gossamer party renew).")
     if not identities.is_signed(own.certificate):
         warnings.append("No authority of today has signed the certificate: neighbours take it if they list it.")
-    if plan.secrets is not None:
-        partners_keys(plan, identities, plan.read(party.partners))
-        check_secret(plan)
     keys = "its own and all others' are in the words" if party.members else "whatever the run's authority has signed"
     return {"certificate": f"until {until}", "key": key_fingerprint_in(own.certificate)[:16], "keys": keys}
 
 
-def _joining(plan: Plan) -> list[Change]:
-    """The documents with which a party joins a run that has begun; refuses those that a start would."""
+def _check_secret(plan: Plan, journal: Journal | None) -> None:
+    """Refuse keys of shared noise that a start would refuse, and move nothing."""
+    if plan.secrets is None:
+        return
+    public = partners_keys(plan, read_credentials(plan).identities, plan.read(plan.config.party.partners))
+    if journal is not None and not journal.delivered:  # after that nothing is drawn
+        agree_on_keys(plan, secret_of(plan, journal), public)
+
+
+def _changes(plan: Plan, journal: Journal | None) -> list[Change]:
+    """What was accepted, and the documents with which a party joins; refuses those that a start would."""
     verify = verifier(plan, lambda: read_identities(plan))
-    return [change for _, change in joining(plan, verify, plan.algorithm())]
+    if journal is None:
+        return [change for _, change in joining(plan, verify, plan.algorithm())]
+    return accepted(journal, plan, verify, plan.algorithm())
 
 
 def _linked(plan: Plan, history: History) -> tuple[list[int], list[int]]:
@@ -195,20 +244,30 @@ def _neighbours(plan: Plan, history: History) -> dict[str, Any]:
     return {"neighbours": {j: one.address for j, one in neighbours.items() if one.address is not None}}
 
 
-def _records(plan: Plan, first: int, warnings: list[str]) -> dict[str, Any]:
-    """The records as a start would read them: every one must be in the schema."""
-    data, run = plan.config.data, plan.config.run
-    if data.path == "-":
-        return {"records": "from standard input"}
-    path, silent = plan.folder / data.path, logging.NullHandler()
+def _records(
+    plan: Plan,
+    boundary: PrivateBoundary | Unproved | None,
+    now: Snapshot | None,
+    history: History,
+    warnings: list[str],
+) -> dict[str, Any]:
+    """The records as a start would read them: all in the schema, enough, and those that were used before."""
+    data, run, first = plan.config.data, plan.config.run, history.first_round(plan.learner)
+    path, silent = place_of_records(plan), logging.NullHandler()
     log.addHandler(silent)  # what is clipped is said here
     try:
-        records = Records(path, data.format, plan.schema, run.per_round, data.follow, data.records)
+        records = read_records(plan)
     finally:
         log.removeHandler(silent)
     if records.clipped:
         listed = ", ".join(f"{n} of {name}" for name, n in sorted(records.clipped.items()))
         warnings.append(f"Values outside of their ranges are clipped: {listed}.")
+    if boundary is not None:
+        check_rounds(plan, boundary, records)
+    if now is not None and records.here(first):
+        check_used(plan.learner, records, now, min(now.round, history.end_of(plan.learner, run.steps) - 1))
+    if data.path == "-":
+        return {"records": "from standard input"}
     if data.follow and not path.exists():
         return {"records": f"none yet: {path} is followed when it comes"}
     needed = (first + 1) * run.per_round

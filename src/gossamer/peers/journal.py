@@ -46,7 +46,6 @@ files keep their lengths, and nothing else of a file's record is needed to read 
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,6 +58,7 @@ import numpy as np
 
 from gossamer.errors import BadValue, GossamerError
 from gossamer.peers.journal_files import TAG, About, Files, Row, Same, damaged
+from gossamer.peers.journal_place import OnDisk, Store, check_place, no_journal
 from gossamer.peers.journal_sums import checksum_of, digest_of_rows, late_word
 from gossamer.peers.wire import encode
 from gossamer.types import Array
@@ -95,31 +95,35 @@ class Snapshot(NamedTuple):
 
 
 class Journal:
-    """One learner's file, opened by one process at a time; `rounds` is how many it may have to keep at once."""
+    """One learner's file, opened by one process at a time; `rounds` is how many it may have to keep at once.
+
+    `store` is where it is: on the disk, or a copy in memory that is looked at (gossamer.peers.journal_copy).
+    """
 
     def __init__(
-        self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability, rounds: int = 3
-    ) -> None:
+        self, path: str | Path, run: str, learner: int, fingerprint: str, durability: Durability, rounds: int = 3,
+        store: type[Store] = OnDisk,
+    ) -> None:  # fmt: skip
         if durability not in ("process", "power"):
             raise BadValue("durability", durability, "expected 'process' or 'power'")
         self.path, self._power, self._slots = Path(path), durability == "power", rounds
-        self._files = Files(self.path, _digest_of(run, learner), rounds, self._power)
+        check_place(self.path)
+        self._store = store(self.path)
+        self._files = Files(self.path, _digest_of(run, learner), rounds, self._power, self._store.open_file)
         try:
-            if not self.path.exists():  # it is its owner's alone from the beginning, and SQLite's own files as it is
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
+            self._db = self._store.connect()
         except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from None
         try:
             self._open(run, learner, fingerprint)
         except (sqlite3.Error, OSError) as error:
-            self._db.close()
+            self.close()
             raise self._unusable(error) from None
         except GossamerError:
-            self._db.close()
+            self.close()
             raise
         except (ValueError, TypeError, AttributeError) as error:  # a value of the database that is none, or no number
-            self._db.close()
+            self.close()
             raise self._damaged(str(error)) from None
 
     def _open(self, run: str, learner: int, fingerprint: str) -> None:
@@ -133,7 +137,7 @@ class Journal:
         self._check_whole()
         self._db.execute("begin exclusive")
         if not self._db.execute("select 1 from sqlite_master where name = 'about'").fetchone():
-            os.chmod(self.path, 0o600)  # it will hold what was not yet made private
+            self._store.make_private()  # it will hold what was not yet made private
             for statement in filter(None, map(str.strip, SCHEMA.split(";"))):
                 self._db.execute(statement)
             self._db.execute("insert into about values ('epoch', '0'), ('unused', 'yes')")
@@ -235,6 +239,8 @@ class Journal:
     def _unusable(self, error: Exception) -> GossamerError:
         if "locked" in str(error):
             return InUse(f"journal {self.path}: another process has it open; end that one first.")
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+            return no_journal(self.path)
         return GossamerError(
             f"journal {self.path} cannot be used ({error}): nothing of this round was sent; free the disk, and start "
             "again; never put back an older copy."
@@ -429,6 +435,7 @@ class Journal:
 
     def close(self) -> None:
         self._db.close()
+        self._store.release()
         self._files.close()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import GossamerError
+from gossamer.peers.journal_place import file_at
 from gossamer.peers.journal_sums import checksum_of, sum_of_messages
 from gossamer.peers.wire import Dtype
 
@@ -71,10 +72,10 @@ class Head(NamedTuple):
 
 
 class Files:
-    """The files of one journal; `run` is the digest of run and learner that is in their heads."""
+    """The files of one journal; `run` is the digest of run and learner in their heads, `opened` gives descriptors."""
 
-    def __init__(self, path: Path, run: bytes, slots: int, power: bool) -> None:
-        self._path, self._run, self._slots, self._power = path, run, slots, power
+    def __init__(self, path: Path, run: bytes, slots: int, power: bool, opened: Callable[[Path], int]) -> None:
+        self._path, self._run, self._slots, self._power, self._opened = path, run, slots, power, opened
         self._open: dict[int, int] = {}
 
     def place(self, slot: int) -> Path:
@@ -164,8 +165,8 @@ class Files:
         as the process closes any other descriptor of the same file; then a second process could draw the same rounds.
         """
         names = [self._path.name, *(f"{self._path.name}-{part}" for part in ("wal", "shm", "journal"))]
-        own = {_file_at(self._path.with_name(name)) for name in names}
-        for place in (each for each in self._path.parent.iterdir() if each.is_file() and _file_at(each) not in own):
+        own = {file_at(self._path.with_name(name)) for name in names}
+        for place in (each for each in self._path.parent.iterdir() if each.is_file() and file_at(each) not in own):
             head = _head_of(place)
             if head is None or head.run != self._run:
                 continue
@@ -187,7 +188,7 @@ class Files:
         if slot not in self._open:
             place = self.place(slot)
             fresh = not place.exists()
-            self._open[slot] = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+            self._open[slot] = self._opened(place)
             if fresh and self._power:
                 sync_folder(place.parent)
         return self._open[slot]
@@ -202,15 +203,6 @@ def damaged(journal: Path, why: str) -> GossamerError:
     return GossamerError(
         f"journal {journal} is damaged ({why}): join a new run; an older copy would release states twice."
     )
-
-
-def _file_at(place: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever it is called: links may lead to it."""
-    try:
-        about = place.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
 
 
 def _head_of(place: Path) -> Head | None:

@@ -6,6 +6,7 @@ It quotes no record, except where a learner ended because it could not read one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -70,12 +71,24 @@ def log_to(path: Path, quiet: bool) -> None:
     try:
         file = LogFile(path)
     except OSError as error:
-        raise GossamerError(f"{path} cannot be written ({error.strerror}): free the place, and start again.") from None
+        raise _unwritable(path, error.strerror) from None
     file.setFormatter(JsonLines())
     shown = LogStream(sys.stderr)
     shown.setFormatter(Words())
     stop_logging()
     log.handlers = [file] if quiet else [file, shown]
+
+
+def check_log(path: Path) -> None:
+    """Refuse a place where nobody could log, and open nothing."""
+    if path.is_dir():
+        raise _unwritable(path, os.strerror(errno.EISDIR))
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise _unwritable(path, os.strerror(errno.EACCES))
+
+
+def _unwritable(path: Path, why: str | None) -> GossamerError:
+    return GossamerError(f"{path} cannot be written ({why}): free the place, and start again.")
 
 
 def stop_logging() -> None:

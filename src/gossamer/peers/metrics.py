@@ -7,13 +7,15 @@ the run and its settings. Errors on own records are not: they are shown only wit
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 
 from gossamer.errors import GossamerError
+from gossamer.peers.dials import host_and_port
 from gossamer.peers.exposition import Labels, Metric
 from gossamer.peers.node import Node
+from gossamer.peers.passing import TryLater
 from gossamer.peers.status import Status
 from gossamer.peers.transport import Transport
 from gossamer.version import __version__
@@ -91,10 +93,7 @@ class Endpoint:
     """
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
-        host, _, port = address.rpartition(":")
-        if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-            raise GossamerError(f"[party] metrics = {address!r}: expected HOST:PORT, such as 127.0.0.1:9400.")
-        self._host, self._port, self._text = host.strip("[]"), int(port), text
+        (self._host, self._port), self._text = host_and_port("[party] metrics", address), text
         self._server: asyncio.Server | None = None
         self.open = 0  # connections
 
@@ -103,11 +102,11 @@ class Endpoint:
             self._server = await asyncio.start_server(
                 self._answer, self._host, self._port, limit=8192, backlog=CONNECTIONS
             )
-        except (OSError, ValueError) as error:  # a name of which nobody could have an address is a ValueError
-            why = getattr(error, "strerror", None) or error
-            raise GossamerError(
-                f"[party] metrics = {self._host}:{self._port} cannot be listened on ({why}): choose another."
-            ) from None
+        except OSError as error:
+            where = f"[party] metrics = {self._host}:{self._port} cannot be listened on ({error.strerror or error})"
+            if isinstance(error, socket.gaierror):  # names come back when the network does
+                raise TryLater(f"{where}: start again when the name is known, or choose another.") from None
+            raise GossamerError(f"{where}: choose another.") from None
 
     async def close(self) -> None:
         if self._server is not None:

@@ -103,6 +103,16 @@ def _agreed(plan: Plan, j: int, keys: Mapping[str, X25519PublicKey]) -> X25519Pu
 
 def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
     """The party's secret, which from here on is in its journal alone."""
+    place, secret = plan.folder / plan.config.party.secret, secret_of(plan, journal)
+    if place.exists():
+        if secret.private_bytes_raw() != journal.secret:
+            journal.keep_secret(secret.private_bytes_raw())
+        _remove(place)
+    return secret
+
+
+def secret_of(plan: Plan, journal: Journal) -> X25519PrivateKey:
+    """The party's secret, from its file or else from the journal; refuses one that was not agreed on."""
     place = plan.folder / plan.config.party.secret
     brought, kept = read_secret(place), journal.secret
     if brought is None and kept is None:
@@ -112,21 +122,7 @@ def take_secret(plan: Plan, journal: Journal) -> X25519PrivateKey:
         )
     secret = brought if brought is not None else X25519PrivateKey.from_private_bytes(kept or b"")
     check_own_secret(plan, secret, place if brought is not None else journal.path)
-    if brought is not None:
-        if brought.private_bytes_raw() != kept:
-            journal.keep_secret(brought.private_bytes_raw())
-        _remove(place)
     return secret
-
-
-def check_secret(plan: Plan) -> None:
-    """Refuse what a start would, and move nothing: a secret that is not agreed on, or none and no journal either."""
-    place = plan.folder / plan.config.party.secret
-    brought = read_secret(place)
-    if brought is not None:
-        check_own_secret(plan, brought, place)
-    elif not (plan.folder / plan.config.party.journal).exists():
-        raise GossamerError(f"{place} is not there, and no journal has it: put back the party's own.")
 
 
 def check_own_secret(plan: Plan, secret: X25519PrivateKey, place: Path) -> None:

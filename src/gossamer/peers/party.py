@@ -87,6 +87,15 @@ def rounds_kept(size: int, dtype: Dtype, lateness: int) -> int:
     return window_of(size, dtype) + lateness + 2
 
 
+def check_used(i: int, feed: Feed, now: Snapshot, newest: int) -> None:
+    """Refuse records that are not those that were used; `newest` is the last round that has some."""
+    if feed.read(newest) != now.read:
+        raise GossamerError(
+            f"learner {i}: the records that were used before round {now.round} are not those that are there now; give "
+            "the same file, to which records were only added."
+        )
+
+
 class Party:
     """Learner i of a run; `feed` brings its own records alone, `size` is how many parameters there are.
 
@@ -172,11 +181,7 @@ class Party:
         for t in range(newest + 1):  # and what was read is looked at as it comes by: a feed may read it from a file
             self._memory.observe(self.feed.arrivals(t))
             self.feed.read(t)
-        if self.feed.read(newest) != now.read:
-            raise GossamerError(
-                f"learner {self.i}: the records that were used before round {now.round} are not those that are there "
-                "now; give the same file, to which records were only added."
-            )
+        check_used(self.i, self.feed, now, newest)
 
     @property
     def finished(self) -> bool:

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gossamer.errors import GossamerError
-from gossamer.models.standard import StandardMemory
 from gossamer.peers.boundary import boundary_of
 from gossamer.peers.changes import Inbox, accepted, neighbours_of, verifier
 from gossamer.peers.config import Plan
@@ -30,7 +25,7 @@ from gossamer.peers.credentials import LOOK, CredentialsWatch
 from gossamer.peers.declaration import refuse_open_keys, stated
 from gossamer.peers.dials import Addresses, addresses_of
 from gossamer.peers.feed import Records, Spool
-from gossamer.peers.journal import InUse, Journal
+from gossamer.peers.journal import InUse
 from gossamer.peers.logs import log, log_to, stop_logging, warn_rarely
 from gossamer.peers.membership import History
 from gossamer.peers.memory import keep_large_pages
@@ -39,14 +34,11 @@ from gossamer.peers.node import SAY, Hook, Node
 from gossamer.peers.outcome import write_outcome
 from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
 from gossamer.peers.passing import passing_state
+from gossamer.peers.starting import check_places, check_rounds, memory_of, open_journal, place_of_records, read_records
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
-from gossamer.privacy import PrivateBoundary
-from gossamer.privacy.mechanisms import refuse_short_rounds
-from gossamer.setting import window_of
-from gossamer.standardising import looks_of
 
 TICK, LINGER, LEAVE_AGAIN = 0.2, 30.0, 5.0  # seconds
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # each asks a learner to end in order
@@ -72,28 +64,25 @@ class LearnerProcess:
         self._left, self._leave_at = False, 0.0  # the outcome: whether it was written, when it is tried again
         self._unwritten = Counter[str]()
         self._check_at = 0.0  # when the file of records is looked at again
-        run, party = plan.config.run, plan.config.party
+        party = plan.config.party
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
         refuse_open_keys(plan)
+        check_places(plan)
         self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)
         if pairs is not None:  # before anything is moved
             public = partners_keys(plan, self._credentials.now.identities, plan.read(party.partners))
-        path, kept = plan.folder / party.journal, rounds_kept(self.size, run.numbers, run.lateness)
-        settings = plan.own_settings
-        if isinstance(self.boundary, PrivateBoundary):  # rules found noise and releases: the same ones, or another run
-            settings += f"-{digest_of(self.boundary.description)}"
-        self.journal = Journal(path, plan.run_name, plan.learner, settings, party.durability, kept)
+        self.journal = open_journal(plan, self.boundary)
         try:  # only now: a second process must not touch the secret and the records of the first
             if pairs is not None and not self.journal.delivered:  # after that nothing is drawn
                 pairs.open(agree_on_keys(plan, take_secret(plan, self.journal), public))
             self._verify = verifier(plan, lambda: self._credentials.now.identities)
             self.changes = accepted(self.journal, plan, self._verify, self.algorithm)
             self.feed = self._records()
-            self._check_rounds()
+            check_rounds(plan, self.boundary, self.feed)
         except GossamerError:
             self.journal.close()
             raise
@@ -102,33 +91,10 @@ class LearnerProcess:
         self._status = Status(plan, self.model, self.boundary, self.journal, self.feed, watch, self._inbox)
 
     def _records(self) -> Records:
-        data, schema, per_round = self.plan.config.data, self.plan.schema, self.plan.config.run.per_round
-        if data.path != "-":
-            return Records(self.plan.folder / data.path, data.format, schema, per_round, data.follow, data.records)
-        if data.format == "parquet":
-            raise GossamerError("[data] path = '-' with format = 'parquet': standard input brings CSV or JSONL.")
-        spool = self.plan.folder / f"records.{data.format}"
-        self._spool = Spool(sys.stdin.buffer, spool, data.format, self.plan.config.party.durability == "power")
-        return Records(spool, data.format, schema, per_round, follow=True)
-
-    def _check_rounds(self) -> None:
-        """Refuse records that do not last."""
-        run, rounds = self.plan.config.run, self.feed.rounds
-        told = self.plan.config.data.records
-        if told is not None and len(self.feed) < told:
-            raise GossamerError(
-                f"learner {self.plan.learner} has {len(self.feed)} records and [data] records = {told}: bring them all."
-            )
-        if rounds is None or rounds >= run.steps or (told is not None and run.gradient == "history"):
-            return
-        learner, records, remedy = self.plan.learner, len(self.feed), ("bring more, or follow a file that grows",)
-        if isinstance(self.boundary, PrivateBoundary):
-            refuse_short_rounds(learner, records, run.per_round, run.steps, remedy)
-        if run.gradient == "latest":
-            raise GossamerError(
-                f"learner {learner} has {records} records for {run.steps} rounds of {run.per_round}, and gradient = "
-                "'latest' needs new ones in each: bring more, follow a file that grows, or use history."
-            )
+        data, place = self.plan.config.data, place_of_records(self.plan)
+        if data.path == "-":
+            self._spool = Spool(sys.stdin.buffer, place, data.format, self.plan.config.party.durability == "power")
+        return read_records(self.plan)
 
     def tell_failure(self, error: Exception) -> None:
         """Leave in the status how the learner has ended."""
@@ -206,16 +172,12 @@ class LearnerProcess:
 
     def _party(self) -> Party:
         run, columns = self.plan.config.run, self.plan.schema.columns
-        room = np.array([int(min(run.steps, window_of(self.model, run.gradient))) * run.per_round])
-        memory = self.model.memory(self.plan.schema.table(), run.gradient, room, alone=True)
-        if isinstance(memory, StandardMemory):
-            memory.prepare(looks_of(memory, self.boundary, None, run.steps, self.plan.network))
         return Party(
             self.plan.learner,
             self.algorithm,
             self.plan.network,
             self.feed,
-            memory,
+            memory_of(self.plan, self.model, self.boundary),
             self.boundary,
             self.journal,
             size=self.size,
@@ -352,9 +314,3 @@ def run_learner(
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-
-
-def digest_of(description: Mapping[str, Any]) -> str:
-    """Of the noise and the releases, which later rounds must have as well; not of how it is said whom ε is against."""
-    noise = {name: value for name, value in description.items() if name != "against"}
-    return hashlib.sha256(json.dumps(noise, sort_keys=True).encode()).hexdigest()[:16]
