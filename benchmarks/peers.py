@@ -50,8 +50,10 @@ from gossamer.peers.journal import Journal
 from gossamer.peers.links import Links
 from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.node import Node
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.outbox import Outbox
+from gossamer.peers.party import Party
 from gossamer.peers.transport import Wiring
+from gossamer.peers.turns import rounds_kept
 from gossamer.peers.wire import MESSAGE_LIMIT, PAYLOAD_LIMIT, Dtype
 from gossamer.privacy import Gaussian, Laplace, Mechanism, PrivateBoundary, Secrets
 from gossamer.privacy.pairs import OwnPairs, pair_key
@@ -323,8 +325,8 @@ def one_round(n: int, dtype: Dtype, noise: str, rounds: int) -> float:
             start = time.process_time()
             party._prepare(t, party.state, ())
             seconds.append(time.process_time() - start)
-            party._outbox.clear()
-            party._acked = dict.fromkeys(party._acked, t)
+            party._outbox = Outbox(party.tells)
+            party._outbox.used = dict.fromkeys(party.tells, t)
         journal.close()
     return float(np.median(seconds[-rounds:]))  # releases begin before the second half
 

@@ -12,10 +12,11 @@ from gossamer.networks import Network
 from gossamer.peers.journal import Journal
 from gossamer.peers.membership import document_of, read_change
 from gossamer.peers.node import Node
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
 from gossamer.peers.passing_on import restored
 from gossamer.peers.release import OWN_RELEASE
 from gossamer.peers.signed import Signed
+from gossamer.peers.turns import rounds_kept
 from gossamer.peers.wire import Part, split_frames, unpack
 from gossamer.privacy import Unproved
 from gossamer.records import dense_table

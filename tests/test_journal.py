@@ -29,8 +29,9 @@ from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.journal_files import Same
 from gossamer.peers.journal_sums import checksum_of
 from gossamer.peers.node import Node
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived
+from gossamer.peers.turns import rounds_kept
 from gossamer.peers.wire import Frame, Hello, pack, split_frames, split_vector, unpack
 from test_peers import MODEL, M, N, Own, Team, simulated
 

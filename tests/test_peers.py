@@ -20,8 +20,9 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers import wire
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node, pack_once
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
 from gossamer.peers.transport import Arrived
+from gossamer.peers.turns import rounds_kept
 from gossamer.peers.wire import Frame, Hello, Part, RefusedError, pack, split_frames, split_vector, unpack
 from peers_hub import Faults, Hub
 

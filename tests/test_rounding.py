@@ -18,7 +18,8 @@ from gossamer.checks.steer import attempts, steered_losses
 from gossamer.checks.worlds import Case
 from gossamer.models import Sizes
 from gossamer.peers.journal import Journal
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
+from gossamer.peers.turns import rounds_kept
 from gossamer.privacy import Accountant, Gaussian, Laplace, noised_fields, rounding_of
 from gossamer.privacy.accountant import rounding_slack
 from gossamer.privacy.rounding import FAR, UNIT, Bounded

@@ -17,7 +17,8 @@ from gossamer.peers.config import Config, DataPlan, ModelPlan, PartyPlan, Plan, 
 from gossamer.peers.feed import Records
 from gossamer.peers.journal import Journal
 from gossamer.peers.node import Node
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
+from gossamer.peers.turns import rounds_kept
 from gossamer.streams.schema import Schema
 from test_peers import METHODS, STEPS, M, N, Own, Team, records
 

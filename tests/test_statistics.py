@@ -15,7 +15,8 @@ from gossamer.models.standard import Standardise, usual_looks
 from gossamer.models.statistics import MOST_COLUMNS, StatisticsMemory
 from gossamer.models.tensor_statistics import TensorStatistics
 from gossamer.peers.journal import Journal
-from gossamer.peers.party import Party, rounds_kept
+from gossamer.peers.party import Party
+from gossamer.peers.turns import rounds_kept
 from gossamer.privacy import Unproved
 from gossamer.records import Batch, FeatureBounds, dense_rows
 from gossamer.setting import setting_of
@@ -217,8 +218,8 @@ def sent_by_parties(folder, stream, steps, ends_after=None, model=MODEL):
             for sender, channel in party.expected(t):
                 party.receive(sender, t, channel, messages[sender][channel])
         for party in parties.values():
-            for j in party._acked:
-                party._acked[j] = t - 1
+            for j in party._outbox.used:
+                party._outbox.used[j] = t - 1
             party.advance()
     states = {i: party.state.theta for i, party in parties.items()}
     for journal in journals.values():

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,17 +31,17 @@ from gossamer.peers.journal import Journal, Snapshot
 from gossamer.peers.journal_files import Same
 from gossamer.peers.membership import Change, History
 from gossamer.peers.mixing import add_terms
+from gossamer.peers.outbox import Outbox
 from gossamer.peers.signed import LIMIT
+from gossamer.peers.turns import SMALL, Expected, Turn, Turns, rounds_kept, window_of
 from gossamer.peers.versions import Place, Places, handed
-from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, pack_vectors, quoted
+from gossamer.peers.wire import DTYPES, Dtype, Payload, RefusedError, decode, encode, quoted
 from gossamer.privacy import Boundary
 from gossamer.privacy.boundary import KEPT
 from gossamer.records import Batch
 from gossamer.rounds import Rounds, fields_of_graph
-from gossamer.types import Array, Matrix
+from gossamer.types import Array
 
-WINDOW = 16  # rounds that a sender may be ahead of whoever hears it, where vectors are small; else 1
-SMALL = 1 << 14  # bytes
 Pieces = Sequence[Payload]  # of one vector's bytes, as they came
 FAR_OFF = 1 << 53  # no journal is opened so often; and every whole number below it is one everywhere
 
@@ -59,32 +59,6 @@ class Feed(Protocol):
 
 class OlderHereError(RefusedError):
     """A hello that can only be true if this learner's own journal is old: see gossamer.peers.doubts."""
-
-
-class Expected(NamedTuple):
-    """A vector that has to come before a round is complete."""
-
-    sender: int
-    channel: str
-
-
-class Turn(NamedTuple):
-    """What is known of a round before anything of it comes."""
-
-    channels: Mapping[str, tuple[Matrix, bool]]  # what everybody sends: over which links, and whether it is pushed
-    heard: Mapping[str, Mapping[int, float]]  # by channel: whom this learner hears, with which weights
-    expected: frozenset[Expected]  # all vectors that have to come before the round is complete
-    public: Mapping[str, Array]  # what the graph gives, by channel: a row for every learner
-
-
-def window_of(size: int, dtype: Dtype) -> int:
-    """How many rounds a sender may be ahead: some where they are small, so that acknowledgements can be few."""
-    return WINDOW if size * DTYPES[dtype].itemsize <= SMALL else 1
-
-
-def rounds_kept(size: int, dtype: Dtype, lateness: int) -> int:
-    """How many rounds a journal must have room for."""
-    return window_of(size, dtype) + lateness + 2
 
 
 def check_used(i: int, feed: Feed, now: Snapshot, newest: int) -> None:
@@ -141,8 +115,8 @@ class Party:
         self.broken = False  # whether a step was begun and not committed
         self.without: list[int] = []  # whose messages the last step went without
         self._handed: dict[Expected, Pieces] = {}  # trackers of those who leave before the next round
-        self._turns: dict[int, Turn] = {}
-        self._acked = dict.fromkeys(self.tells, -1)  # the newest round that each listener has used
+        self._turns = Turns(self.places, self.last)
+        self._outbox = Outbox(self.tells)
         self._spoke: set[int] = set()  # the neighbours that know this learner in this life
         self._start()
 
@@ -155,7 +129,6 @@ class Party:
         self.heard: dict[int, tuple[int, int]] = {} if now is None else dict(now.heard)
         if now is None:
             self.round = first
-            self._outbox: dict[int, dict[int, list[bytes]]] = {}  # by round and listener
             for t in range(first):  # as if it had been there, and had thrown away what it released
                 arrived = self.feed.arrivals(t)
                 self._boundary.arrived(t, arrived)
@@ -167,11 +140,10 @@ class Party:
         self.round, self.state, self._gradient = now.round, type(state)(**own), now.gradient
         unused = {} if self.journal.delivered else self.journal.messages()
         self._sent = dict[str, Payload](unused.get(now.round, {}))
-        self._outbox = {}
         for t, sent in unused.items():
-            self._outbox[t] = self._addressed(t, sent)
-        for j in self.journal.let_go() & self._acked.keys():  # it is gone, and will not say it again
-            self._acked[j] = self.history.end_of(j, self.steps) - 1
+            self._outbox.put(t, self._turns.addressed(t, sent))
+        for j in self.journal.let_go() & self._outbox.used.keys():  # it is gone, and will not say it again
+            self._outbox.has_used(j, self.history.end_of(j, self.steps) - 1)
             self._forget_used()
         for t in range(now.charged):
             self._boundary.charge(t)
@@ -202,16 +174,15 @@ class Party:
         gradient, payloads, same = self._drawn(t, state)
         kept = state._asdict() | self._boundary.kept(t + 1) | self._memory.kept()
         read = self.feed.read(min(t, self.last - 1))
-        unused = [k for k, told in self._outbox.items() if any(self._acked[j] < k for j in told)]
-        used = min([*unused, t, max(self.last - 1, 0)])  # the last round that sends stays, for the owner
+        used = min([*self._outbox.unused(), t, max(self.last - 1, 0)])  # the last round that sends stays, for the owner
         now = Snapshot(t, kept, gradient, min(t + 1, self.last), self.heard, read)
-        addressed = self._addressed(t, payloads) if payloads else {}  # now, while they are in the cache
+        addressed = self._turns.addressed(t, payloads) if payloads else {}  # now, while they are in the cache
         self.journal.commit(now, {**payloads, **same}, used, late)
         self.round, self.state, self._gradient = t, state, gradient
         own = t < self.last and any(self.places.at(t).own.values())
         self._sent = dict[str, Payload](payloads) if own else {}  # after a crash the journal's, which is the same
-        if addressed:
-            self._outbox[t] = addressed
+        self._outbox.put(t, addressed)
+        self._turns.forget(min([t, *self._outbox]))
         self._forget_used()  # where a listener has gone on without it, it has said so before
 
     def _drawn(self, t: int, state: Any) -> tuple[Array, dict[str, memoryview], dict[str, Same]]:
@@ -242,66 +213,14 @@ class Party:
             self._played = place, rounds.where(place.rows, np.array([not place.listens]))
         return self._played
 
-    def _listeners(self, t: int) -> Mapping[str, Sequence[int]]:
-        """By channel: who hears what is sent in round t."""
-        if t >= self.last:
-            return self.places.hands_over(t)
-        place, channels = self.places.at(t), self._turn(t).channels
-        return {
-            channel: [j for j in place.tells[over] if not (pushed and j in place.joining)]
-            for channel, (over, pushed) in channels.items()
-        }
-
-    def _addressed(self, t: int, payloads: Mapping[str, Payload]) -> dict[int, list[bytes]]:
-        """A round's vectors as messages for every listener; those that hear the same get the same ones."""
-        listeners, packed = self._listeners(t), dict[tuple[str, ...], list[bytes]]()
-        addressed = {}
-        for j in sorted({j for some in listeners.values() for j in some}):
-            heard = tuple(channel for channel in payloads if j in listeners[channel])
-            if heard not in packed:
-                packed[heard] = pack_vectors(t, ((channel, payloads[channel]) for channel in heard))
-            addressed[j] = packed[heard]
-        return addressed
-
-    def _turn(self, t: int) -> Turn:
-        """What is known of a round; asked for with every vector, so worked out once."""
-        turn = self._turns.get(t)
-        if turn is None:
-            oldest = min([self.round, *self._outbox])
-            self._turns = {k: known for k, known in self._turns.items() if k >= oldest}
-            self._turns[t] = turn = self._worked_out(t)
-        return turn
-
-    def _worked_out(self, t: int) -> Turn:
-        if t >= self.last:
-            return Turn({}, {}, frozenset(), {})
-        place, channels = self.places.at(t), self.places.channels(t)
-        heard = {  # who listens takes nothing that is pushed
-            channel: {} if pushed and place.listens else place.hears[over]
-            for channel, (over, pushed) in channels.items()
-        }
-        values = {channel: place.public.value(t, channel) for channel in channels}
-        public = {channel: value for channel, value in values.items() if value is not None}
-        return Turn(channels, heard, frozenset(Expected(j, one) for one, row in heard.items() for j in row), public)
-
-    def expected(self, t: int) -> frozenset[Expected]:
-        """All vectors that have to come before round t is complete."""
-        return self._turn(t).expected
-
-    def _inherits(self, t: int) -> dict[Expected, tuple[str, float]]:
-        """What has to be handed over before round t: the fields of the state that it is added to, and its shares."""
-        if not self.history.changes or t >= self.last:
-            return {}
-        return {Expected(*one): field for one, field in self.places.inherits(t).items()}
-
     @property
     def room(self) -> int:
         """Bytes that may have to wait for one listener: all that is not yet used, and the same sent once more.
 
         Somebody who has just joined has sent nothing yet, and goes by what it will send; a document comes beside it.
         """
-        rounds = [sum(map(len, messages)) for sent in self._outbox.values() for messages in sent.values()]
-        coming = 0 if rounds or self.finished else len(self._turn(self.round).channels)
+        rounds = self._outbox.sizes()
+        coming = 0 if rounds or self.finished else len(self._turns.at(self.round).channels)
         largest = max(rounds, default=coming * (self.size * DTYPES[self.dtype].itemsize + SMALL))
         return largest * 2 * rounds_kept(self.size, self.dtype, self.lateness) + 2 * LIMIT
 
@@ -313,16 +232,12 @@ class Party:
 
     def outgoing(self, to: int, since: int = 0) -> list[bytes]:
         """What goes to one listener, oldest first: all that it may not have used yet, from round `since` on."""
-        unused = []
-        for t in sorted(self._outbox):
-            if t > self._acked[to] and t >= since:
-                unused += self._outbox[t].get(to, [])
-        return unused
+        return self._outbox.to(to, since)
 
     def length(self, sender: int, t: int, channel: str) -> int:
         """How many numbers a neighbour's vector of a round has; refuses what is not expected of it."""
         ahead = self.window + self.lateness
-        if (sender, channel) in self._inherits(t) and t in (self.round, self.round + 1):
+        if (sender, channel) in self._turns.inherits(t) and t in (self.round, self.round + 1):
             return self.size
         usual = self.round <= t <= self.round + ahead
         if not usual and not self.round <= t <= self.places.since(sender, self.round) + ahead:
@@ -331,23 +246,18 @@ class Party:
                 f"learner {sender} sent round {t} while round {self.round} is under way, expected it or one of the "
                 f"next {ahead}.",
             )
-        if (sender, channel) not in self.expected(t):
+        if (sender, channel) not in self._turns.expected(t):
             raise RefusedError(
                 "unexpected",
                 f"learner {sender} sent {quoted(channel, 60)!r} in round {t}, which is not expected of it.",
             )
-        return self._width(t, channel) or self.size
-
-    def _width(self, t: int, channel: str) -> int | None:
-        """How long a public channel's vectors are; None where it is not public."""
-        public = self._turn(t).public.get(channel)
-        return None if public is None else int(public.shape[1])
+        return self._turns.width(t, channel) or self.size
 
     def receive(self, sender: int, t: int, channel: str, *pieces: Payload) -> None:
         """Take a vector in, as it came, which is this round's or one of the next, and of which `length` was asked."""
         vector = Expected(sender, channel)
-        inherited = vector in self._inherits(t)
-        width = None if inherited else self._width(t, channel)
+        inherited = vector in self._turns.inherits(t)
+        width = None if inherited else self._turns.width(t, channel)
         size = self.size if width is None else width
         came = sum(map(len, pieces))
         if came != size * DTYPES[self.dtype].itemsize:
@@ -365,6 +275,10 @@ class Party:
             )
         have[vector] = pieces
 
+    def expected(self, t: int) -> frozenset[Expected]:
+        """All vectors that have to come before round t is complete."""
+        return self._turns.expected(t)
+
     def missing(self) -> list[Expected]:
         """What the round waits for."""
         have = self._got.get(self.round, {})
@@ -372,24 +286,16 @@ class Party:
 
     def _not_handed(self) -> list[Expected]:
         """Trackers that are to be handed over before the next round, and did not come."""
-        return [one for one in sorted(self._inherits(self.round + 1)) if one not in self._handed]
+        return [one for one in sorted(self._turns.inherits(self.round + 1)) if one not in self._handed]
 
     def slow(self) -> list[int]:
         """Listeners that have not used what they must have before this learner goes on."""
-        oldest = self.round - self.window
-        waiting = [(t, told) for t, told in self._outbox.items() if t <= oldest]
-        if not waiting:
-            return []
-        late = dict.fromkeys(self._excused, self._late)
-        return [
-            j for j, used in self._acked.items()
-            if any(used < t <= oldest - late.get(j, 0) and j in told for t, told in waiting)
-        ]  # fmt: skip
+        return self._outbox.waited_for(self.round - self.window, dict.fromkeys(self._excused, self._late))
 
     def awaited(self) -> list[int]:
         """The neighbours that keep this learner from going on, or from being done."""
         if self.finished:
-            return [j for j, used in self._acked.items() if any(used < t and j in o for t, o in self._outbox.items())]
+            return self._outbox.waited_for()
         return sorted({one.sender for one in self._absent()} | set(self.slow()) | set(self.unheard()))
 
     def unheard(self) -> list[int]:
@@ -397,7 +303,7 @@ class Party:
         they know it in this life. The last step draws nothing."""
         if not self._resumed or self.round + 1 >= self.last:
             return []
-        return sorted(self.places.at(self.round).told & self._acked.keys() - self._spoke)
+        return sorted(self.places.at(self.round).told & self._outbox.used.keys() - self._spoke)
 
     @property
     def starved(self) -> bool:
@@ -413,7 +319,7 @@ class Party:
         """What is missing and cannot be replaced: by the graph's value, or by an excused neighbour's last message."""
         absent = []
         for one in self.missing():
-            public = self._width(self.round, one.channel) is not None
+            public = self._turns.width(self.round, one.channel) is not None
             known = public or (one in self._last and self._gone.get(one.sender, 0) < self._late)
             if one.sender not in self._excused or not known:
                 absent.append(one)
@@ -428,7 +334,7 @@ class Party:
         """
         if self.broken or self.finished:
             return False
-        if len(self._got.get(self.round, ())) < len(self.expected(self.round)) and (
+        if len(self._got.get(self.round, ())) < len(self._turns.expected(self.round)) and (
             not self._excused or self._absent()
         ):  # so it is with most of what comes
             return False
@@ -442,7 +348,7 @@ class Party:
             raise GossamerError(f"learner {self.i}, round {self.round}: not all messages are here, or used.")
         t, have = self.round, self._got.pop(self.round, {})
         self.broken = True  # until all is committed: a round that was half taken must not be taken again
-        (place, rounds), turn = self._at(t), self._turn(t)
+        (place, rounds), turn = self._at(t), self._turns.at(t)
         absent = {one.sender for one in turn.expected - have.keys()}
         got = {channel: self._mixed(channel, turn, have, t) for channel in turn.channels}
         private = [channel for channel in got if channel not in turn.public]
@@ -468,7 +374,7 @@ class Party:
         fresh = self.algorithm.init(self.places.at(t).rows, np.zeros((1, self.size)))
         anew = [*self._of_graph, *self.places.begins_anew(t)]
         state = state._replace(**{name: getattr(fresh, name) for name in anew})
-        for one, (name, share) in sorted(self._inherits(t).items()):
+        for one, (name, share) in sorted(self._turns.inherits(t).items()):
             given = np.concatenate(self._numbers(self._handed[one]))
             state = state._replace(**{name: getattr(state, name) + share * given})
         return state
@@ -498,18 +404,15 @@ class Party:
 
     def acknowledged(self, listener: int, t: int) -> None:
         """A listener has committed the round that used round t: forget what nobody needs any more."""
-        if listener not in self._acked or t >= self._farthest(listener):  # it may have gone on without us
+        if listener not in self._outbox.used or t >= self._farthest(listener):  # it may have gone on without us
             raise RefusedError("ack", f"learner {listener} acknowledged round {t}, which was not sent to it.")
-        if t <= self._acked[listener]:
-            return
-        self._acked[listener] = t
-        self._excused.discard(listener)
-        self._forget_used()
+        if self._outbox.has_used(listener, t):
+            self._excused.discard(listener)
+            self._forget_used()
 
     def _forget_used(self) -> None:
-        """Drop what all listeners have used."""
-        for t in [t for t, told in self._outbox.items() if all(t <= self._acked[j] for j in told)]:
-            del self._outbox[t]
+        """Drop what all listeners have used; a run that has nothing left to send is delivered."""
+        self._outbox.forget_used()
         if self.finished and self.delivered:
             self.journal.mark_delivered()
 
@@ -527,14 +430,14 @@ class Party:
                 f"{FAR_OFF - 1} and a round from 0 to {self.steps}, which this run has.",
             )
         known, used = self.heard.get(neighbour, (0, -1))
-        shown = max(used, self._acked.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
+        shown = max(used, self._outbox.used.get(neighbour, -1) + 1) if epoch > known else -1 if answer else used
         if epoch < known or round_ < shown:
             raise RefusedError(
                 "old journal",
                 f"learner {neighbour} comes in its life {epoch} and round {round_}, and was in life {known} and round "
                 f"{shown} before: its journal was copied back in time, and what it would draw was drawn already.",
             )
-        if neighbour in self._acked and round_ > self._farthest(neighbour):
+        if neighbour in self._outbox.used and round_ > self._farthest(neighbour):
             raise OlderHereError(
                 "ahead",
                 f"learner {neighbour} says that it is in round {round_} and has used what learner {self.i}, in round "
@@ -542,7 +445,7 @@ class Party:
             )
         self.journal.mark_used()  # what is drawn may be sent from here on
         self.heard[neighbour] = (epoch, used)
-        if neighbour in self._acked:
+        if neighbour in self._outbox.used:
             self.acknowledged(neighbour, round_ - 1)
 
     def _farthest(self, listener: int) -> float:
@@ -557,7 +460,7 @@ class Party:
         """Whether a neighbour that has left, or leaves next, has used all that it was sent. The journal has it before
         the neighbour can know it, and end: who starts again would wait for one that is there no more."""
         gone = any(listener in change.leaves and change.at <= self.round for change in self.history.changes)
-        if not gone or any(listener in told and t > self._acked[listener] for t, told in self._outbox.items()):
+        if not gone or listener in self._outbox.waited_for():
             return False
         self.journal.keep_let_go(listener)
         return True
@@ -565,7 +468,7 @@ class Party:
     def links(self) -> tuple[list[int], list[int]]:
         """Whom it has to reach now, and who may reach it: those of this round and of all to come, those who have not
         used all that they were sent, and those who may not know that all of theirs was used."""
-        changes, told = self.history.changes, {j for addressed in self._outbox.values() for j in addressed}
+        changes, told = self.history.changes, self._outbox.listeners()
         later = [t for change in changes for t in (change.at, change.at + 1) if t > self.round]
         lately = [change.at - 1 for change in changes if 0 <= self.round - change.at <= 2 * self.window]
         now = [min(self.round, max(self.last - 1, 0)), self.round + 1, *later]
@@ -586,13 +489,9 @@ class Party:
         self.history.changes.append(change)
         self.last = self.history.end_of(self.i, self.steps)
         self.hears, self.tells = self.places.neighbours()
-        self._acked |= {j: -1 for j in self.tells if j not in self._acked}
-        self._turns = {}
-        for lost in change.lost & self._acked.keys():
-            del self._acked[lost]
-        for told in self._outbox.values():
-            for lost in change.lost & told.keys():
-                del told[lost]
+        self._outbox.add(self.tells)
+        self._turns = Turns(self.places, self.last)
+        self._outbox.drop(change.lost)
         for have in self._got.values():
             for one in [one for one in have if one.sender in change.lost]:
                 del have[one]

@@ -22,7 +22,7 @@ from gossamer.peers.dials import host_and_port
 from gossamer.peers.feed import Records
 from gossamer.peers.journal import Journal
 from gossamer.peers.journal_place import OnDisk, Store
-from gossamer.peers.party import rounds_kept
+from gossamer.peers.turns import rounds_kept
 from gossamer.privacy import PrivateBoundary, Unproved
 from gossamer.privacy.mechanisms import refuse_short_rounds
 from gossamer.setting import window_of
