@@ -161,6 +161,59 @@ def test_nothing_goes_back_before_all_requests_are_in_and_then_they_are_final(tm
     assert kept.signed.document == asked[3].document
 
 
+def test_a_first_request_that_comes_again_gets_a_file_for_who_has_joined_and_who_has_not(enrolled, gossamer):
+    """The mail was lost, or other dates are wanted: nobody who signs knows who has joined."""
+    study, mine, _ = enrolled()
+    first, second = mine / "learner-0", mine / "learner-1"
+    assert gossamer("party", "join", first, study / "learner-0.json")[0] == 0
+    own = (first / "certificate.pem").read_bytes()
+    requests = [place / "request.json" for place in (first, second)]
+    code, out, err = gossamer("peers", "sign", "study", *requests, "--days", 90)
+    assert code == 0, err
+    assert "first request of party 0, party 1 came again: the new file is good for who has not joined" in out
+    for place in (first, second):
+        code, out, err = gossamer("party", "join", place, study / f"{place.name}.json")
+        assert code == 0, err
+        assert ("has its new certificate" in out) == (place == first)
+        left = x509.load_pem_x509_certificate((place / "certificate.pem").read_bytes()).not_valid_after_utc
+        assert (left - datetime.datetime.now(datetime.UTC)).days in (89, 90)
+    assert own != (first / "certificate.pem").read_bytes()
+    assert words_of(read_config(first)) == words_of(read_config(second))
+    kept = (first / "certificate.pem").read_bytes()
+    code, _, err = gossamer("party", "join", first, study / "learner-0.json")
+    assert code == 2
+    assert "has joined already, and the file's certificate is the same: nothing was taken" in err
+    code, _, err = gossamer("party", "join", first, study / "learner-1.json")
+    assert code == 2
+    assert "is learner 1's, and was made for another key" in err
+    assert (first / "certificate.pem").read_bytes() == kept
+    assert not list(first.glob(".joining*"))
+
+
+def test_a_renewal_for_who_has_not_joined_says_which_request_is_to_be_signed(enrolled, gossamer):
+    study, mine, _ = enrolled()
+    place, bundle = mine / "learner-1", read_bundle(study / "learner-1.json")
+    write_bundle(study / "old.json", Bundle("renews", 1, {"certificate.pem": bundle.files["certificate.pem"]}))
+    code, _, err = gossamer("party", "join", place, study / "old.json")
+    assert code == 2
+    assert "has not joined a run: let whoever signs give 'gossamer peers sign'" in err
+    assert gossamer("party", "join", place, study / "learner-1.json")[0] == 0
+
+
+def test_who_has_joined_takes_no_certificate_from_another_runs_file(enrolled, gossamer, tmp_path):
+    study, mine, _ = enrolled()
+    place = mine / "learner-1"
+    assert gossamer("party", "join", place, study / "learner-1.json")[0] == 0
+    kept = (place / "certificate.pem").read_bytes()
+    assert gossamer("peers", "init", "other", "--own-keys", "--learners", M, *DECLARED)[0] == 0
+    requests = [mine / f"learner-{i}/request.json" for i in range(M)]
+    assert gossamer("peers", "sign", "other", *requests)[0] == 0
+    code, _, err = gossamer("party", "join", place, "other/learner-1.json")
+    assert code == 2
+    assert "make a folder of its own for another run" in err
+    assert (place / "certificate.pem").read_bytes() == kept
+
+
 def test_an_agreed_authority_may_be_elsewhere(tmp_path, gossamer):
     assert gossamer("peers", "init", "study", "--own-keys", "--learners", M, *DECLARED)[0] == 0
     (tmp_path / "study/authority").rename(tmp_path / "notary")

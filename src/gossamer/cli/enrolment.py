@@ -54,6 +54,12 @@ def _next(done: Enrolled) -> Iterator[str]:
         yield f"Waiting for the requests of learners {listed}; nothing goes back before all are in."
     for i, path in sorted(done.bundles.items()):
         yield f"Send {path} to {done.here[i].name}, which takes it with: gossamer party join FOLDER {path.name}"
+    if done.again:
+        listed = ", ".join(done.here[i].name for i in sorted(done.again))
+        yield (
+            f"The run is final, and the first request of {listed} came again: the new file is good for who has not "
+            "joined yet as for who has, and then has a new certificate."
+        )
     if done.until is not None:
         until = f"The certificate{'s end' if len(done.bundles) > 1 else ' ends'} on {done.until:%Y-%m-%d}"
         yield (

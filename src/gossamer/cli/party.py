@@ -52,11 +52,11 @@ def join(
     from gossamer.cli.enrolment import say_words
     from gossamer.peers.bundle import read_bundle
     from gossamer.peers.compared import words_of
+    from gossamer.peers.own_folder import has_joined, take_certificate
     from gossamer.peers.own_folder import join as lay_out
-    from gossamer.peers.own_folder import take_certificate
 
     bundle, console = read_bundle(file), Console()
-    if bundle.kind == "renews":
+    if bundle.kind == "renews" or has_joined(folder):
         take_certificate(folder, bundle)
         say(console, f"{folder} has its new certificate; a learner that runs takes it within seconds.")
         return

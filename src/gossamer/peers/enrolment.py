@@ -8,6 +8,10 @@ A run is open until every party's request is in; then all certificates are made 
 and the agreement is final. Until then a request may be replaced; from then on a party's key is its own, and `sign`
 renews certificates alone: for the same key, or one that it has handed on to (gossamer.peers.succession).
 
+A party's first request may come again then: its bundle was lost on the way, or is to have other dates. Nobody here
+knows whether it has joined. So its new bundle is one to join with, from which a party that has joined takes the
+certificate alone. A request to renew comes from a party that has joined, and gets nothing but a certificate.
+
 What the maker of a run can still do: choose the agreement, which all see before they start; and refuse to sign. It
 cannot stand in for a party without other words at all others: their keys are in the words (gossamer.peers.compared),
 and in members.pem at everybody.
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +64,7 @@ class Enrolled(NamedTuple):
     words: str
     until: datetime.datetime | None = None  # when the first of the certificates ends
     cut: bool = False  # because the authority's own ends then
+    again: Collection[int] = ()  # whose first request came once more, when the run was final already
 
 
 def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Path, days: int | None) -> Enrolled:
@@ -194,8 +199,11 @@ def _renewed(
         certificate = certify(signer, found, request.key, _hosts(address), lasts, shared, request.before)
         replace_file(place / CERTIFICATE, certificate)
         bundles[found], here[found] = study / f"{name_of(found)}.json", request
-        write_bundle(bundles[found], Bundle("renews", found, {CERTIFICATE: certificate.decode()}))
-    return Enrolled(here, [], bundles, words_of(read_config(places[0])), *_until(places, bundles, days, lasts))
+        renewal = Bundle("renews", found, {CERTIFICATE: certificate.decode()})
+        write_bundle(bundles[found], bundle_of(place, found) if request.first else renewal)
+    until, cut = _until(places, bundles, days, lasts)
+    again = [i for i, request in here.items() if request.first]
+    return Enrolled(here, [], bundles, words_of(read_config(places[0])), until, cut, again)
 
 
 def _refuse_old_authority(plan: Plan, study: Path, signer: Pair, authority: Path) -> None:

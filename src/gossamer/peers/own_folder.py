@@ -4,6 +4,8 @@
     party join    the rest, from the file that comes back: certificate, agreement, graph, everybody's certificates
     party renew   another request: for the same key, or for a new one, which the old one hands on to
 
+A file with which a party joins has a certificate, too: where it has joined already, that is taken as a renewed one.
+
 What comes back is not trusted with anything that is the party's own: [party] is written here, so that the journal, the
 keys and /metrics are where this folder has them; of [neighbours] addresses alone are taken. [privacy] and [data] are
 taken as what others propose, and shown.
@@ -11,6 +13,7 @@ taken as what others propose, and shown.
 
 from __future__ import annotations
 
+import datetime
 import os
 import tempfile
 from pathlib import Path
@@ -100,7 +103,7 @@ def _own_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def join(folder: Path, bundle: Bundle) -> Plan:
     """Lay out a folder from what has come back, ready for a start; refuses what is not for this party's keys."""
-    if (folder / "party.toml").exists():
+    if has_joined(folder):
         raise GossamerError(
             f"{folder} has joined already: for a new certificate give the file that 'peers sign' made for a renewal, "
             "and for another run a folder of its own ('gossamer party new')."
@@ -112,9 +115,7 @@ def join(folder: Path, bundle: Bundle) -> Plan:
         raise GossamerError(f"{folder / REQUEST} is not of {folder / KEY}: put back the two that belong together.")
     with tempfile.TemporaryDirectory(dir=folder, prefix=".joining-") as there:
         place = Path(there)
-        for name, text in bundle.files.items():
-            replace_file(place / name, text.encode())
-        plan = read_config(place)
+        plan = _laid_out(bundle, place)
         if plan.config.run.graph != GRAPH:
             raise GossamerError(f"the file has its graph in {plan.config.run.graph!r}, expected {GRAPH!r}: ask again.")
         # before anything else is read: what the file says of [party] could name any file of this machine
@@ -126,6 +127,17 @@ def join(folder: Path, bundle: Bundle) -> Plan:
                 os.replace(place / name, folder / name)
     replace_file(folder / "party.toml", to_toml(config).encode())
     return read_config(folder)
+
+
+def _laid_out(bundle: Bundle, place: Path) -> Plan:
+    """What a file with which a party joins says, as it says it."""
+    for name, text in bundle.files.items():
+        replace_file(place / name, text.encode())
+    return read_config(place)
+
+
+def has_joined(folder: Path) -> bool:
+    return (folder / "party.toml").exists()
 
 
 def _check(plan: Plan, folder: Path, bundle: Bundle, secret: X25519PublicKey | None) -> None:
@@ -179,11 +191,18 @@ def _own_tables(plan: Plan, request: Request, enrolled: bool) -> dict[str, Any]:
 
 def take_certificate(folder: Path, bundle: Bundle) -> None:
     """Put a renewed certificate into a folder that has joined; a learner that runs takes it within seconds."""
+    if not has_joined(folder) and (folder / REQUEST).exists():
+        raise GossamerError(
+            f"the file has a renewed certificate alone, and {folder} has not joined a run: let whoever signs give "
+            f"'gossamer peers sign' {folder / REQUEST} once more, and take the file that it makes."
+        )
     plan, certificate = read_config(folder), bundle.files[CERTIFICATE].encode()
     party = plan.config.party
     kept, fresh = folder / party.key, folder / NEW_KEY
     key = fresh if fresh.exists() and _fits(fresh, certificate) else kept
     _refuse_other_key(key, bundle)
+    if bundle.kind == "joins":
+        _refuse_no_renewal(folder, plan, bundle)
     check_pair(Pair(key.read_bytes(), certificate))
     if read_identities(plan).whose(certificate) != plan.learner:
         raise GossamerError(f"the certificate is not learner {plan.learner}'s of this run: ask for this party's own.")
@@ -194,6 +213,30 @@ def take_certificate(folder: Path, bundle: Bundle) -> None:
     if key is fresh:  # first the key: whoever reads in between sees two that do not fit, and looks again
         os.replace(fresh, kept)
     replace_file(folder / party.certificate, certificate)
+
+
+def _refuse_no_renewal(folder: Path, plan: Plan, bundle: Bundle) -> None:
+    """A file with which a party joins was made for its first request: it may be another run's, or an old one."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".joining-") as there:
+        named = _laid_out(bundle, Path(there)).run_name
+    if named != plan.run_name:
+        raise GossamerError(
+            f"{folder} has joined run {plan.run_name}, and the file is of run {named}: make a folder of its own for "
+            "another run ('gossamer party new')."
+        )
+    kept, comes = plan.read(plan.config.party.certificate), bundle.files[CERTIFICATE].encode()
+    if comes == kept or _made(comes) < _made(kept):
+        raise GossamerError(
+            f"{folder} has joined already, and the file's certificate is {'the same' if comes == kept else 'older'}: "
+            "nothing was taken; for a new one: gossamer party renew."
+        )
+
+
+def _made(certificate: bytes) -> datetime.datetime:
+    try:
+        return certificate_in(certificate).not_valid_before_utc
+    except ValueError as error:
+        raise GossamerError(f"a certificate cannot be read ({error}): ask for the file again.") from None
 
 
 def _fits(key: Path, certificate: bytes) -> bool:

@@ -51,6 +51,11 @@ class Request(NamedTuple):
     keys: list[str]  # fingerprints: of its key, and of those before
 
     @property
+    def first(self) -> bool:
+        """Whether it asks to be let in: a request to renew has no key for shared noise, which the run has already."""
+        return self.secret is not None
+
+    @property
     def words(self) -> str:
         """To be compared by telephone, where somebody wants to know at once that nobody has exchanged it."""
         return spoken(slow_digest(dict(self.signed.document), SALT, BYTES))
