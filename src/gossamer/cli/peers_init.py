@@ -22,6 +22,7 @@ from gossamer.datasets.mushrooms import NAMES, raw
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
+from gossamer.peers.addresses import check_ports
 from gossamer.peers.boundary import boundary_of, setting_of_learners
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import (
@@ -83,6 +84,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     """Write the folders; returns what to tell the user about them."""
     spec = _with_budget(spec)
     learners = spec.network.learners or 10
+    check_ports("--port", places.port, learners)
+    if places.metrics_port is not None:
+        check_ports("--metrics-port", places.metrics_port, learners)
     network, hosts = build_network(spec, learners), _hosts(places, learners)
     records, dealt = _records(spec, learners)
     if places.own_keys and dealt.rows:

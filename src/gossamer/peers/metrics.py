@@ -7,11 +7,11 @@ the run and its settings. Errors on own records are not: they are shown only wit
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 from collections.abc import Callable, Iterator
 
 from gossamer.errors import GossamerError
+from gossamer.peers.addresses import check_address
 from gossamer.peers.exposition import Labels, Metric
 from gossamer.peers.node import Node
 from gossamer.peers.status import Status
@@ -91,9 +91,8 @@ class Endpoint:
     """
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
+        check_address("[party] metrics", address, least=0)
         host, _, port = address.rpartition(":")
-        if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-            raise GossamerError(f"[party] metrics = {address!r}: expected HOST:PORT, such as 127.0.0.1:9400.")
         self._host, self._port, self._text = host.strip("[]"), int(port), text
         self._server: asyncio.Server | None = None
         self.open = 0  # connections
