@@ -128,7 +128,7 @@ CASES = {
     "records and [data] records = 21": setting("data", "records", "21"),
     "metrics = 'nonsense': expected HOST:PORT": setting("party", "metrics", '"nonsense"'),
     "metrics = '127.0.0.1:70000': expected": setting("party", "metrics", '"127.0.0.1:70000"'),
-    "metrics = a..b:9400 cannot be listened on": setting("party", "metrics", '"a..b:9400"'),
+    "metrics = a..b:9400 is the name of no machine": setting("party", "metrics", '"a..b:9400"'),
     "listen = 'here': expected HOST:PORT": setting("party", "listen", '"here"'),
     "there is no folder": setting("party", "journal", '"nowhere/journal.db"'),
     "is no journal (file is not a database)": written("journal.db", "x,y\n1,2\n" * 99),

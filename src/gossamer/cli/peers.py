@@ -348,7 +348,7 @@ def requests_in(given: list[str]) -> tuple[list[str], dict[int, Request]]:
 
 def addresses_in(option: str, given: list[str]) -> dict[int, str]:
     """Learners' numbers and their addresses from an option: 10=j.example.org:7410."""
-    from gossamer.peers.request import host_of
+    from gossamer.peers.addresses import host_of
 
     found = {}
     for one in given:

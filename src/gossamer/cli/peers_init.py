@@ -22,6 +22,7 @@ from gossamer.datasets.mushrooms import NAMES, raw
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
+from gossamer.peers.addresses import check_ports
 from gossamer.peers.boundary import boundary_of, setting_of_learners
 from gossamer.peers.certificates import name_of
 from gossamer.peers.config import (
@@ -83,6 +84,9 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
     """Write the folders; returns what to tell the user about them."""
     spec = _with_budget(spec)
     learners = spec.network.learners or 10
+    check_ports("--port", places.port, learners)
+    if places.metrics_port is not None:
+        check_ports("--metrics-port", places.metrics_port, learners)
     network, hosts = build_network(spec, learners), _hosts(places, learners)
     records, dealt = _records(spec, learners)
     if places.own_keys and dealt.rows:
@@ -301,6 +305,7 @@ def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
             "parties that do not see each other's records need them declared: give --range, --categories, and "
             "--classes or a --range of the target."
         )
+    _refuse_line_breaks(plan)
     if data.csv is None:
         return plan, Dealt((), [])
     schema = plan.schema()
@@ -315,6 +320,27 @@ def _records(spec: Spec, learners: int) -> tuple[RecordsPlan, Dealt]:
     texts = [np.array(one.names, dtype=object)[one.codes] for one in words]
     rows = [list(row) for row in zip(*texts, strict=True)]
     return plan, Dealt(header, [rows[i::learners] for i in range(learners)])
+
+
+def _refuse_line_breaks(plan: RecordsPlan) -> None:
+    """A learner reads its file line by line, as it grows, and cells without the spaces around them."""
+    for name in (plan.target, *plan.ranges, *plan.categories):
+        if name != name.strip() or not _on_a_line(name):
+            raise GossamerError(
+                f"column {name!r} has a line break in its name, or a space around it: learners read their records line "
+                "by line, so give it another name in all files."
+            )
+    for name, listed in {**plan.categories, plan.target: plan.classes}.items():
+        for value in listed:
+            if not _on_a_line(value):
+                raise GossamerError(
+                    f"column {name!r} may hold {value!r}, which has a line break: learners read their records line by "
+                    "line, so write it otherwise in all files."
+                )
+
+
+def _on_a_line(text: str) -> bool:
+    return not {"\n", "\r"} & set(text)
 
 
 def _mushrooms(learners: int) -> tuple[RecordsPlan, Dealt]:

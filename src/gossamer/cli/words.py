@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from gossamer.errors import Argument, near
+from gossamer.quoting import typed_list
 
 JSON, STDOUT = "--json", "-"
 UNITS = {"d": 86400, "h": 3600, "min": 60, "s": 1}  # in seconds
@@ -39,7 +41,7 @@ def in_command(argument: Argument) -> str:
 def _typed(value: Any) -> str:
     """A value as somebody would type it."""
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return ",".join(map(_typed, value))
+        return shlex.quote(typed_list(map(_typed, value)))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

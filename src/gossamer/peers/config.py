@@ -24,6 +24,7 @@ from gossamer.errors import Argument, GossamerError, NotProvable
 from gossamer.models import LinearModel
 from gossamer.models.registry import MODELS
 from gossamer.networks import Network, read_network
+from gossamer.peers.addresses import check_address
 from gossamer.peers.agreement import shared_settings
 from gossamer.peers.certificates import NUMBER
 from gossamer.peers.dials import Dial
@@ -188,6 +189,10 @@ class Plan:
                 f"[party] learner = {self.learner}: expected 0 to {run.learners - 1}, or a document in "
                 f"{folder / 'changes'} with which it joins."
             )
+        check_address("[party] listen", config.party.listen, least=0)
+        check_address("[party] metrics", config.party.metrics, least=0)
+        for j, neighbour in config.neighbours.items():
+            check_address(f"[neighbours.{j}] address", neighbour.address)
         law_named(config.privacy.law)
         if config.party.late > run.lateness:
             raise GossamerError(

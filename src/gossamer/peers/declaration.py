@@ -36,7 +36,7 @@ from gossamer.peers.membership import Change, History
 from gossamer.peers.own_words import in_file
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, secret_of
 from gossamer.peers.party import check_used
-from gossamer.peers.starting import check_places, check_rounds, memory_of, open_journal, place_of_records, read_records
+from gossamer.peers.starting import check_rounds, memory_of, open_journal, place_of_records, read_records
 from gossamer.peers.status import read_statuses
 from gossamer.peers.versions import Places
 from gossamer.privacy import PrivateBoundary, Unproved
@@ -158,7 +158,6 @@ def declare(plan: Plan, not_private: bool = False) -> Declared:
     pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
     attempt(lambda: refuse_without_word(plan.config.privacy, plan.folder, not_private))
     attempt(lambda: check_log(plan.folder / "log.jsonl"))
-    attempt(lambda: check_places(plan))
     attempt(lambda: check_place(plan.folder / party.journal))
     boundary = attempt(lambda: boundary_of(plan, plan.algorithm(), plan.model(), pairs))
     attempt(lambda: None if boundary is None else memory_of(plan, plan.model(), boundary))

@@ -6,7 +6,6 @@ Each side says beside its streams for which links it dials, so that two that do 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -67,19 +66,6 @@ def tell_apart(i: int, j: int, own: Dials, theirs: Dials) -> str:
         f'[neighbours.{i}] dial at learner {j} be the same, "sender" or "receiver", or "self" at the one that '
         'opens all links and "neighbour" at the other.'
     )
-
-
-def host_and_port(what: str, address: str) -> tuple[str, int]:
-    """A place to listen at; refuses what is none, or has a name that no machine can have."""
-    host, _, port = address.rpartition(":")
-    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise GossamerError(f"{what} = {address!r}: expected HOST:PORT, such as 127.0.0.1:9400.")
-    host = host.strip("[]")
-    try:
-        host.encode("idna")
-    except UnicodeError as error:
-        raise GossamerError(f"{what} = {address} cannot be listened on ({error}): choose another.") from None
-    return host, int(port)
 
 
 class Addresses(NamedTuple):

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+from gossamer.peers.addresses import host_of, listen_at
 from gossamer.peers.authorities import follow
 from gossamer.peers.bundle import Bundle, bundle_of, write_bundle
 from gossamer.peers.certificates import (
@@ -50,7 +51,7 @@ from gossamer.peers.folders import learners_in
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, MEMBERS, read_authority
 from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
-from gossamer.peers.request import Request, host_of, listen_at, read_request
+from gossamer.peers.request import Request, read_request
 
 DAYS = 365
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 from gossamer.errors import GossamerError
-from gossamer.peers.dials import host_and_port
+from gossamer.peers.addresses import host_and_port
 from gossamer.peers.exposition import Labels, Metric
 from gossamer.peers.node import Node
 from gossamer.peers.passing import TryLater
@@ -93,7 +93,7 @@ class Endpoint:
     """
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
-        (self._host, self._port), self._text = host_and_port("[party] metrics", address), text
+        (self._host, self._port), self._text = host_and_port(address), text
         self._server: asyncio.Server | None = None
         self.open = 0  # connections
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
+from gossamer.peers.addresses import listen_at
 from gossamer.peers.bundle import Bundle
 from gossamer.peers.certificates import (
     Pair,
@@ -41,7 +42,7 @@ from gossamer.peers.credentials import read_identities
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, MEMBERS, SECRET
 from gossamer.peers.pair_keys import check_own_secret, read_secret
 from gossamer.peers.parsed import certificate_in
-from gossamer.peers.request import Request, listen_at, make_request, read_request
+from gossamer.peers.request import Request, make_request, read_request
 from gossamer.peers.succession import Steps, handed_on, key_fingerprint, steps_in
 
 REQUEST, RENEWAL = "request.json", "renewal.json"

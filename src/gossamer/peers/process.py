@@ -36,7 +36,7 @@ from gossamer.peers.outcome_file import OUTCOME
 from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, take_secret
 from gossamer.peers.party import Party
 from gossamer.peers.passing import passing_state
-from gossamer.peers.starting import check_places, check_rounds, memory_of, open_journal, place_of_records, read_records
+from gossamer.peers.starting import check_rounds, memory_of, open_journal, place_of_records, read_records
 from gossamer.peers.status import EVERY, Status, write_failure
 from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 
@@ -69,7 +69,6 @@ class LearnerProcess:
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
         refuse_open_keys(plan)
-        check_places(plan)
         self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None
         self.boundary = boundary_of(plan, self.algorithm, self.model, pairs)

@@ -22,6 +22,7 @@ from gossamer.arrays import dense
 from gossamer.errors import GossamerError
 from gossamer.files import replace_file
 from gossamer.networks import Network, read_network
+from gossamer.peers.addresses import host_of, listen_at
 from gossamer.peers.certificates import Pair, certificate_hosts, certify, issue_certificate, name_of
 from gossamer.peers.changes import documents_in
 from gossamer.peers.config import DataPlan, Neighbour, Plan, graph_json, read_config, to_toml
@@ -29,7 +30,7 @@ from gossamer.peers.folders import learners_in
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, KEY, write_pair
 from gossamer.peers.membership import FOLDER, History, document_of, read_change
 from gossamer.peers.own_folder import REQUEST
-from gossamer.peers.request import Request, host_of, listen_at
+from gossamer.peers.request import Request
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.types import Array, Matrix
 

@@ -16,7 +16,6 @@ what comes back is not for the party's key, and it says so; or all of it was exc
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from gossamer.errors import BadValue, GossamerError
-from gossamer.peers.certificates import Pair, check_host, key_pem
+from gossamer.peers.addresses import host_of
+from gossamer.peers.certificates import Pair, key_pem
 from gossamer.peers.parsed import public_key_in
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.peers.spoken import slow_digest, spoken
@@ -34,7 +34,6 @@ from gossamer.peers.succession import Steps, check_succession, der_of, key_finge
 
 KIND, BY = "request", "party"
 SALT, BYTES = b"gossamer request in words 1", 8  # nobody finds another request of the same words: 2^64 slow tries
-PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 LONGEST = 64  # letters of a name
 
 
@@ -114,23 +113,3 @@ def check_request(signed: Signed, what: str) -> Request:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= LONGEST and name.isprintable()
-
-
-def host_of(address: object) -> str:
-    """The host of HOST:PORT; ValueError where it is something else."""
-    host, _, port = str(address).rpartition(":")
-    plain = host.strip("[]")
-    if not plain or not PORT.fullmatch(port) or int(port) > 65535:
-        raise ValueError(f"{str(address)!r:.80} is not HOST:PORT")
-    try:
-        check_host(plain)
-    except GossamerError as error:
-        raise ValueError(str(error)) from None
-    return plain
-
-
-def listen_at(address: str) -> str:
-    """Where to listen to be reached at an address: there, on this machine alone, or everywhere at that port."""
-    host, port = host_of(address), address.rpartition(":")[2]
-    local = host in ("localhost", "::1") or host.startswith("127.")
-    return address if local else f"0.0.0.0:{port}"

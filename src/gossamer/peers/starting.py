@@ -18,7 +18,6 @@ from gossamer.errors import GossamerError
 from gossamer.models import LinearModel
 from gossamer.models.standard import StandardMemory
 from gossamer.peers.config import Plan
-from gossamer.peers.dials import host_and_port
 from gossamer.peers.feed import Records
 from gossamer.peers.journal import Journal
 from gossamer.peers.journal_place import OnDisk, Store
@@ -29,14 +28,6 @@ from gossamer.setting import window_of
 from gossamer.standardising import looks_of
 
 MORE = ("bring more, or follow a file that grows",)
-
-
-def check_places(plan: Plan) -> None:
-    """Refuse addresses on which nobody could ever listen; whether one is free now only a start can say."""
-    party = plan.config.party
-    for name, address in (("listen", party.listen), ("metrics", party.metrics)):
-        if address is not None:
-            host_and_port(f"[party] {name}", address)
 
 
 def open_journal(plan: Plan, boundary: PrivateBoundary | Unproved, store: type[Store] = OnDisk) -> Journal:

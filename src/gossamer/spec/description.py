@@ -39,7 +39,9 @@ class Data:
     classes: str | None = setting(help="What --target may hold, as classes: 0,1.")
     drop: tuple[str, ...] = setting((), help="CSV columns to leave out: a,b,c; may be repeated.")
     range: tuple[str, ...] = setting(
-        (), help="What CSV columns may hold: age=0:120,dose=0:5, or day=2020-01-01:2024-12-31."
+        (),
+        help="What CSV columns may hold: age=0:120,dose=0:5, or day=2020-01-01:2024-12-31; a name with , or = in "
+        "quotes: '\"weight, kg\"=0:200'.",
     )
     outside: Literal["clip", "refuse"] = setting("clip", help="What becomes of numbers outside of a declared --range.")
     missing: Literal["refuse", "mean-of-range", "category"] = setting(

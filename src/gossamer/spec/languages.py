@@ -9,6 +9,7 @@ from typing import Literal
 from gossamer.errors import BadValue, GossamerError
 from gossamer.privacy.releases import Releases, every, thinning
 from gossamer.privacy.secrets import LEAST_SHARE, MOST_SHARE
+from gossamer.quoting import name_and_rest, name_of, split
 from gossamer.schedules import Decay, decay
 from gossamer.streams.cells import day
 from gossamer.streams.schema import End
@@ -74,34 +75,38 @@ def budgets(text: str, learners: int) -> list[float]:
 
 
 def names(texts: Sequence[str]) -> list[str]:
-    """['a,b', 'c'] is ['a', 'b', 'c']."""
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    """['a,b', '"c, d"'] is ['a', 'b', 'c, d']."""
+    return [name_of(word) for word in _words(texts)]
 
 
 def column_ranges(texts: Sequence[str]) -> dict[str, tuple[End, End]]:
-    """['age=0:120', 'day=2020-01-01:2024-12-31'] declares what columns may hold; dates stay text."""
+    """['age=0:120', '"weight, kg"=0:200', 'day=2020-01-01:2024-12-31'] declares what columns may hold; dates stay text.
+
+    No end of a range has an = in it, so that a=b=0:9 can only be of the column a=b.
+    """
     ranges = {}
-    for part in names(texts):
-        name, _, ends = part.partition("=")
-        form = "COLUMN=LOW:HIGH such as age=0:120"
+    for part in _words(texts):
+        name, _, ends = part.rpartition("=")
+        form = "COLUMN=LOW:HIGH such as age=0:120, or '\"weight, kg\"=0:200' where a name has a comma in it"
         words = [word.strip() for word in ends.split(":")]
         low_high = words if all(map(day, words)) else _numbers("range", part, form, words)
-        if len(low_high) != 2:
+        if len(low_high) != 2 or not name.strip():
             raise BadValue("range", part, f"expected {form}")
-        ranges[name.strip()] = (low_high[0], low_high[1])
+        ranges[name_of(name)] = (low_high[0], low_high[1])
     return ranges
 
 
 def column_categories(texts: Sequence[str]) -> dict[str, list[str]]:
-    """['ward=a|b|c', 'sex=f|m'] declares what columns of categories may hold."""
+    """['ward=a|b|c', '"a=b"=x|"y|z"'] declares what columns of categories may hold."""
     categories: dict[str, list[str]] = {}
     for part in texts:
-        name, _, listed = part.partition("=")
-        if not name.strip() or "|" not in listed:
+        typed, listed = name_and_rest(part)
+        name, values = name_of(typed), split(listed, "|")
+        if not typed.strip() or len(values) < 2:
             raise BadValue("categories", part, "expected COLUMN=A|B|…, in quotes, such as 'ward=north|south'")
-        if name.strip() in categories:
-            raise BadValue("categories", part, f"column {name.strip()!r} is declared twice", "list all at once")
-        categories[name.strip()] = listed.split("|")
+        if name in categories:
+            raise BadValue("categories", part, f"column {name!r} is declared twice", "list all at once")
+        categories[name] = [name_of(value) if value.strip().startswith('"') else value for value in values]
     return categories
 
 
@@ -112,7 +117,12 @@ def separator_of(text: str | None) -> str | None:
 
 def class_names(text: str | None) -> list[str] | None:
     """'0,1' or 'well,ill': the target's classes in the order of their numbers."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+    return None if text is None else [name_of(word) for word in split(text, ",")]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    """What stands between commas, as it was typed."""
+    return [word for text in texts for word in split(text, ",") if word.strip()]
 
 
 def _decay(setting: str, text: str, initial: float | list[float], exponent: float | list[float]) -> Decay:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import Argument, GossamerError, Part, Sentence
+from gossamer.quoting import typed
 from gossamer.streams.cells import MAY_BE_CLASSES, is_missing, number
 from gossamer.streams.columns import Columns, Numbers, Words
 from gossamer.streams.schema import MOST_CATEGORIES, Schema, few, label
@@ -192,7 +193,7 @@ def undeclared_of(found: Inferred, schema: Schema) -> Sentence | None:
 def range_argument(extremes: Mapping[str, tuple[float, float]]) -> Argument:
     """The line to copy: every number that there is lies within, and the ends are round."""
     ends = {name: rounded_out(*each) for name, each in list(extremes.items())[:MOST_SAID]}
-    text = ",".join(f"{name}={low:.15g}:{high:.15g}" for name, (low, high) in ends.items())
+    text = ",".join(f"{typed(name)}={low:.15g}:{high:.15g}" for name, (low, high) in ends.items())
     return Argument("range", shlex.quote(text), f"ranges={ends!r}")
 
 
@@ -216,7 +217,8 @@ def _plain(rounded: float, end: float, outer: Any) -> float:
 
 def _categories_argument(name: str, names: Sequence[str]) -> Argument:
     said = list(names) if len(names) <= MOST_SAID else ["A", "B", "…"]
-    return Argument("categories", shlex.quote(f"{name}={'|'.join(said)}"), f"categories={{{name!r}: {said!r}}}")
+    text = f"{typed(name)}={'|'.join(typed(each, '|') for each in said)}"
+    return Argument("categories", shlex.quote(text), f"categories={{{name!r}: {said!r}}}")
 
 
 def _listed(parts: Sequence[Part]) -> list[Part]:
