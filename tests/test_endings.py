@@ -24,6 +24,7 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 pytest.importorskip("grpc", reason="needs the extra `peers`")
 
 import gossamer as gs
+from gossamer.cli import peers_up
 from gossamer.peers import certificates, logs
 from gossamer.peers.certificates import check_pair, issue_certificate, make_authority
 from gossamer.peers.config import read_config
@@ -284,6 +285,83 @@ def test_peers_up_starts_a_learner_again_whose_port_was_in_use(tmp_path, up):
     assert "learner 1 ended with code 75: [party] listen" in said()
     for i in range(M):
         assert (tmp_path / f"run/learner-{i}/stderr.log").stat().st_mode & 0o077 == 0
+
+
+class Process:
+    """Of a learner that has ended at once."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def poll(self):
+        return self.code
+
+
+def fleet_whose_learner_ends(tmp_path, monkeypatch, codes, restarts):
+    """A fleet of one, at a clock of its own, which goes on by half a minute with every look."""
+    now, started = [0.0], []
+
+    def start(*_, **__):
+        started.append(now[0])
+        return Process(codes[min(len(started), len(codes)) - 1])
+
+    monkeypatch.setattr(peers_up.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(peers_up.subprocess, "Popen", start)
+    (tmp_path / "learner-0").mkdir()
+    fleet = peers_up.Fleet([tmp_path / "learner-0"], restarts)
+
+    def look():
+        now[0] += 30.0
+        return fleet.look()
+
+    return fleet, look, started
+
+
+def test_a_disk_that_is_full_for_a_day_does_not_end_a_fleet(tmp_path, monkeypatch):
+    """`--restarts` is of learners that were killed. What passes by itself backs off to a minute, and is said rarely."""
+    fleet, look, started = fleet_whose_learner_ends(tmp_path, monkeypatch, [75], restarts=3)
+    while started[-1] < 24 * 3600:
+        assert look()
+    assert not fleet.failed
+    assert 1000 < len(started) < 2000
+    assert len(fleet.news) <= 12
+    assert "is started again in 60 s (1024 times)" in fleet.news[-1]
+
+
+def test_restarts_are_of_learners_that_were_killed(tmp_path, monkeypatch):
+    codes = [75, -9, 75, 75, -9, 75, -9]
+    fleet, look, started = fleet_whose_learner_ends(tmp_path, monkeypatch, codes, restarts=2)
+    while look():
+        assert len(started) <= len(codes)
+    assert list(fleet.failed.values()) == [-9]
+    assert len(started) == len(codes)
+
+
+def test_a_live_page_whose_port_is_in_use_is_tried_again(tmp_path, gossamer):
+    """Its sentence names the option that `peer run` has."""
+    make(tmp_path / "run", 20, RING, m=M)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        words = ("peer", "run", tmp_path / "run/learner-1", "--quiet", "--not-private", "--live", "--live-port", port)
+        code, _, err = gossamer(*words)
+    assert code == 75
+    assert "Address already in use): give another --live-port." in " ".join(err.split())
+    assert "--live-at" not in err
+
+
+def test_a_metrics_host_that_has_no_address_now_is_tried_again(tmp_path, gossamer, monkeypatch):
+    make(tmp_path / "run", 20, RING, m=M, metrics="north.example:9400")
+
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    code, _, err = gossamer("peer", "run", tmp_path / "run/learner-1", "--quiet", "--not-private")
+    assert code == 75
+    assert "[party] metrics = north.example:9400 cannot be listened on (Temporary failure" in err
+    assert json.loads((tmp_path / "run/learner-1/status.json").read_text())["state"] == "starting again"
 
 
 def test_a_second_process_is_refused_the_journal_as_long_as_the_first_runs(tmp_path, fleet_of):

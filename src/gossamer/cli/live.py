@@ -34,10 +34,11 @@ class Wanted(NamedTuple):
 
     at: Address
     stay: bool
+    option: str = "--live-at"  # with which the user says where
 
 
-def wanted(live: bool, live_at: str | None, stay: bool) -> Wanted | None:
-    """What the options ask for; refuses what cannot be before any work."""
+def wanted(live: bool, live_at: str | None, stay: bool, option: str = "--live-at") -> Wanted | None:
+    """What the options ask for; refuses what cannot be before any work. `option` is the one that says where."""
     if not live and live_at is None:
         if stay:
             raise GossamerError("--live-stay keeps the page of --live: give --live, too.")
@@ -45,7 +46,7 @@ def wanted(live: bool, live_at: str | None, stay: bool) -> Wanted | None:
     from gossamer.report.server import Address, check_extra, parse_address
 
     check_extra()
-    return Wanted(Address() if live_at is None else parse_address(live_at, "--live-at"), stay)
+    return Wanted(Address() if live_at is None else parse_address(live_at, option), stay, option)
 
 
 class Page:
@@ -75,7 +76,9 @@ def served(
     from gossamer.report.html import page
     from gossamer.report.server import Server
 
-    server = Server(Feed(dict(view())), take, lambda shown: page(shown, live=True), asked.at, secret=secret)
+    server = Server(
+        Feed(dict(view())), take, lambda shown: page(shown, live=True), asked.at, secret=secret, option=asked.option
+    )
     say(f"Live: {server.start()}")
     if not asked.at.local:
         say("Whoever has that address, token and all, can read the page; it is not encrypted on its way.")

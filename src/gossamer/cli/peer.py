@@ -47,7 +47,7 @@ def run(
     from gossamer.peers.declaration import refuse_without_word
     from gossamer.peers.process import run_learner
 
-    asked = live.wanted(live_page, None if live_port is None else str(live_port), stay=False)
+    asked = live.wanted(live_page, None if live_port is None else str(live_port), stay=False, option="--live-port")
     with _code_of_what_passes():
         plan = read_config(config)
         refuse_without_word(plan.config.privacy, plan.folder, not_private)

@@ -136,7 +136,11 @@ def sign(
 @peers.command("up")
 def up(
     folder: Path = typer.Argument(help="A run's folder."),
-    restarts: int = typer.Option(100, min=0, help="How often a learner that was killed is started again."),
+    restarts: int = typer.Option(
+        100,
+        min=0,
+        help="How often a learner that was killed is started again; what ends for what passes by itself always is.",
+    ),
     not_private: bool = NOT_PRIVATE,
     live_page: bool = live.LIVE,
     live_at: str | None = live.LIVE_AT,

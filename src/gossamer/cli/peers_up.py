@@ -40,6 +40,7 @@ class Fleet:
         self._restarts = dict.fromkeys(places, restarts)
         self._due: dict[Path, float] = {}  # when those are started again that wait for what passes by itself
         self._waits: dict[Path, float] = {}  # for how long they waited last
+        self._put: dict[Path, int] = {}  # how often, since they last ran well
         self._since: dict[Path, float] = {}
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self.failed: dict[Path, int] = {}
@@ -65,11 +66,17 @@ class Fleet:
             self._put_off(place, f"could not be started ({error.strerror})")
 
     def _put_off(self, place: Path, why: str) -> None:
-        """Start it again in a while: twice as long as the last time, unless it has run well in between."""
-        ran = time.monotonic() - self._since[place]
-        wait = FIRST_WAIT if ran > LONGEST_WAIT else min(2 * self._waits.get(place, FIRST_WAIT / 2), LONGEST_WAIT)
+        """Start it again in a while: twice as long as the last time, unless it has run well in between.
+
+        However often: what passes by itself may take a day. It is said the first time, the second, the fourth, …
+        """
+        well = time.monotonic() - self._since[place] > LONGEST_WAIT
+        wait = FIRST_WAIT if well else min(2 * self._waits.get(place, FIRST_WAIT / 2), LONGEST_WAIT)
         self._waits[place], self._due[place] = wait, time.monotonic() + wait
-        self.news.append(f"{place.name.replace('-', ' ')} {why}, and is started again in {wait:.0f} s")
+        self._put[place] = times = 1 if well else self._put.get(place, 0) + 1
+        if times & (times - 1) == 0:
+            often = f" ({times} times)" if times > 1 else ""
+            self.news.append(f"{place.name.replace('-', ' ')} {why}, and is started again in {wait:.0f} s{often}")
 
     def look(self) -> bool:
         """Start again who was killed, or ended for what passes by itself; whether anybody still runs, or will."""
@@ -84,8 +91,7 @@ class Fleet:
                 self._restarts[place] -= 1
                 self.news.append(f"{place.name.replace('-', ' ')} was ended by signal {-code}, and is started again")
                 self._start(place)
-            elif code == passing.CODE and self._restarts[place] > 0:
-                self._restarts[place] -= 1
+            elif code == passing.CODE:
                 self._put_off(place, f"ended with code {code}: {last_words(place)}".rstrip("."))
             elif code:
                 self.failed[place] = code

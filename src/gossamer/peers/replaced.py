@@ -4,24 +4,36 @@ A learner that starts again compares the records that were used with those that 
 from where it was. So a file that was replaced, or written anew in its place, would give records that follow upon
 others, and the next start would refuse them: it is better said at once.
 
-What is compared: the file itself (device and inode) and its size with every look; if it is another file, or one of
-which the time has changed and the size has not, the digest of all that was used; and if it has only grown, as it
-should, the first and the last bytes that were used. So whoever changes bytes in the middle and adds others in one
-second is not seen before the next start. A file that was replaced by one that begins with the same bytes is taken for
-the same.
+With every look, once a second and before more is read: which file it is (device and inode), its size and its times. As
+long as all of these are what they were, so is the file. Otherwise
+
+    it is shorter than what was used        refused at once
+    it is another file                      all that was used is digested anew before more is read; one that begins with
+                                            the same bytes is taken for the same
+    it has grown, or only its times change  the first and the last bytes that were used are compared at once, and all
+                                            that was used is digested anew, as often as that costs 2 % of the time
+
+A file that grows every second changes every second, so the last is what bounds the cost: after each reading of it all,
+49 times as long passes until the next. Up to AT_ONCE bytes are read on the spot, which takes a millisecond or so; more
+in a thread, and what it finds is said with the next look.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gossamer.errors import GossamerError
 
-ENDS = 1 << 12  # bytes
-AT_ONCE = 1 << 20
+ENDS = 1 << 12  # bytes, as all of these
+AT_ONCE = 1 << 20  # that are looked at on the spot
+PIECE = 1 << 20  # that is read at a time
+SPACED = 49.0  # times as long as a look at all of it took, until the next
+SETTLED = 2_000_000_000  # nanoseconds after which a change would have another time
 
 
 class Seen(NamedTuple):
@@ -30,16 +42,48 @@ class Seen(NamedTuple):
     device: int
     inode: int
     size: int
-    changed: int
+    written: int
+    changed: int  # which nobody can set back, as the time before
+
+    @classmethod
+    def of(cls, about: os.stat_result) -> Seen:
+        return cls(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+class Look:
+    """Digests a file's first bytes anew; `same` is None until that is done."""
+
+    def __init__(self, path: Path, count: int, digest: bytes) -> None:
+        self._path, self._count, self._digest = path, count, digest
+        self.same: bool | None = None
+        self.done, self.seconds = False, 0.0
+        self.read: Seen | None = None  # the file that it read
+        self.settled = False  # whether a later change would be seen
+
+    def run(self) -> None:
+        began = time.monotonic()
+        try:
+            with self._path.open("rb") as file:
+                self.read, asked = Seen.of(os.fstat(file.fileno())), time.time_ns()
+                self.settled = max(self.read.written, self.read.changed) < asked - SETTLED
+                self.same = digest_of(file, self._count) == self._digest
+        except OSError:  # it is just being replaced, or too many files are open
+            pass
+        finally:
+            self.seconds, self.done = time.monotonic() - began, True
 
 
 class Used:
-    """The part of a file that was read."""
+    """The part of a file that was read. While it is in doubt, no more should be read."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._count = path, 0
         self._digest, self._first, self._last = hashlib.blake2b(digest_size=16), b"", b""
-        self._seen: Seen | None = None
+        self._before: Seen | None = None  # with the last look
+        self._proved: Seen | None = None  # when all of it was what it had been
+        self._look: Look | None = None
+        self._due = 0.0  # when all of it may be read again
+        self.in_doubt = False
 
     def add(self, data: bytes) -> None:
         """The next bytes were read."""
@@ -52,32 +96,64 @@ class Used:
         """Refuse a file that is not the one that was read; one that is away for a while is waited for."""
         if not self._count:
             return
+        self._end_look()
         try:
-            about = os.stat(self._path)
-            seen = Seen(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-            if seen == self._seen:
+            seen, before = Seen.of(os.stat(self._path)), self._before
+            if seen == self._proved:
                 return
-            same = seen.size >= self._count and self._is_same(seen)
-        except OSError:  # it is just being replaced, or too many files are open
-            return
-        if not same:
             if seen.size < self._count:
                 raise GossamerError(f"{self._path} has become shorter: records may only be added.")
-            raise GossamerError(
-                f"{self._path} was replaced or written anew: its first {self._count} bytes, which were used, are "
-                "others; put back the file that was there, and only add to it."
-            )
-        self._seen = seen
+            if seen != before:
+                self._check_ends()
+        except OSError:  # it is just being replaced, or too many files are open
+            return
+        self._before = seen
+        other = before is not None and seen[:2] != before[:2]
+        rewritten = before is not None and seen != before and seen.size == before.size
+        self.in_doubt |= other
+        few = self._count <= AT_ONCE
+        if self._look is None and (self.in_doubt or (rewritten and few) or time.monotonic() >= self._due):
+            self._begin_look(few)
 
-    def _is_same(self, seen: Seen) -> bool:
-        before = self._seen
+    def _check_ends(self) -> None:
         with self._path.open("rb") as file:
-            if before is not None and seen[:2] == before[:2] and seen.size > before.size:
-                first = file.read(len(self._first))
-                file.seek(self._count - len(self._last))
-                return first == self._first and file.read(len(self._last)) == self._last
-            digest, left = hashlib.blake2b(digest_size=16), self._count
-            while left and (data := file.read(min(left, AT_ONCE))):
-                digest.update(data)
-                left -= len(data)
-        return digest.digest() == self._digest.digest()
+            first = file.read(len(self._first))
+            file.seek(self._count - len(self._last))
+            if first != self._first or file.read(len(self._last)) != self._last:
+                raise self._others()
+
+    def _begin_look(self, at_once: bool) -> None:
+        """At all of it: here, or in a thread that the process does not wait for."""
+        self._look = Look(self._path, self._count, self._digest.digest())
+        if at_once:
+            self._look.run()
+            self._end_look()
+        else:
+            threading.Thread(target=self._look.run, name="looks at used records", daemon=True).start()
+
+    def _end_look(self) -> None:
+        """Take what a look has found, if it has."""
+        look = self._look
+        if look is None or not look.done:
+            return
+        self._look, self._due = None, time.monotonic() + SPACED * look.seconds
+        if look.same is False:
+            raise self._others()
+        if look.same and look.read is not None:
+            self._proved = look.read if look.settled else None
+            self.in_doubt &= self._before is None or look.read[:2] != self._before[:2]  # replaced since: look again
+
+    def _others(self) -> GossamerError:
+        return GossamerError(
+            f"{self._path} was replaced or written anew: its first {self._count} bytes, which were used, are "
+            "others; put back the file that was there, and only add to it."
+        )
+
+
+def digest_of(file: Any, count: int) -> bytes:
+    """Of a file's first bytes."""
+    digest, left = hashlib.blake2b(digest_size=16), count
+    while left and (data := file.read(min(left, PIECE))):
+        digest.update(data)
+        left -= len(data)
+    return digest.digest()

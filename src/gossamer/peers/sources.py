@@ -75,6 +75,8 @@ class TextSource:
 
     def news(self) -> Iterator[tuple[Place, Columns]]:
         self.check()
+        if self._used.in_doubt:
+            return
         while data := self._read(self._at, CHUNK):
             self._at += len(data)
             if self._follow:

@@ -77,15 +77,26 @@ def check_extra() -> None:
 
 
 class Server:
-    """Serves a feed. `take` is asked five times a second for what is new, in the server's own thread."""
+    """Serves a feed. `take` is asked five times a second for what is new, in the server's own thread.
+
+    `option` is the one with which its user says where.
+    """
 
     _loop: asyncio.AbstractEventLoop
     _news: asyncio.Event  # set when there is something new, and then another one
 
     def __init__(
-        self, feed: Feed, take: Callable[[], Delta | None], page: Page, at: Address, *, secret: bool = False
+        self,
+        feed: Feed,
+        take: Callable[[], Delta | None],
+        page: Page,
+        at: Address,
+        *,
+        secret: bool = False,
+        option: str = "--live-at",
     ) -> None:
         check_extra()
+        self._option = option
         self.feed, self._take, self._page, self._at = feed, take, page, at
         self.token = secrets.token_urlsafe(24) if secret or not at.local else None
         self._streams, self._closing = 0, False
@@ -97,7 +108,7 @@ class Server:
 
         from gossamer.report.connections import AT_ONCE, Connection
 
-        self._socket = _listen(self._at)
+        self._socket = _listen(self._at, self._option)
         config = uvicorn.Config(
             self.application(), loop="asyncio", http=Connection, backlog=AT_ONCE, ws="none", lifespan="off",
             log_config=None, log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=2,
@@ -265,7 +276,7 @@ def _in_stream(event: Event) -> str:
     return f"id: {event.id}\nevent: {event.kind}\ndata: {event.text}\n\n"
 
 
-def _listen(at: Address) -> socket.socket:
+def _listen(at: Address, option: str) -> socket.socket:
     """A socket at the address; where no port is given at the first of the usual ones that is free."""
     usual = range(PORT, PORT + PORTS)
     family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
@@ -276,4 +287,5 @@ def _listen(at: Address) -> socket.socket:
         except OSError as refused:
             error = refused
     where = f"{at.host}:{f'{PORT} to {usual[-1]}' if at.port is None else at.port}"
-    raise GossamerError(f"the live page cannot listen at {where} ({error.strerror}): give another --live-at.")
+    why = str(error.strerror).partition(" (while ")[0]  # the address is said already
+    raise GossamerError(f"the live page cannot listen at {where} ({why}): give another {option}.") from error
