@@ -108,7 +108,7 @@ def length_of(model: Model, table: Table) -> float | None:
 
 
 def quiet_rounds(network: Network) -> int:
-    """How many rounds the learners take to come together."""
+    """How many rounds the learners take to come together, about: what rules wait for, and nothing is proved from."""
     return math.ceil(3 / max(network.spectral_gap, 1e-6))
 
 

@@ -203,7 +203,7 @@ def _learner(
 
 
 def _theorem4(i: int, terms: Terms, network: Network, step: Decay, setting: Setting, steps: int) -> float | None:
-    if terms.law.needs_delta or terms.where != "messages" or terms.window < math.inf:
+    if terms.law.needs_delta or terms.where != "messages" or terms.window < math.inf or not network.gap.exact:
         return None
     scale = np.arange(1.0, steps + 2)[:, None] ** terms.exponent / terms.initial
     gamma = 1 - network.spectral_gap

@@ -84,14 +84,14 @@ def graph(
         put_json(json, _told(source, read) | told)
     if plot is not None:
         about = f"{network.m} learners, {network.links} links"
-        about += "" if _gap(network) is None else f", spectral gap {network.spectral_gap:.3f}"
+        about += f", spectral gap {network.gap}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
 
 
 def _show(console: Console, source: str, read: Graph) -> None:
     """What Assumption 1 says of it, how well it mixes, and what was left out."""
-    network, gap = read.network, _gap(read.network)
+    network, gap = read.network, read.network.gap
     console.print(f"[bold]{escape(source)}[/]: {network.m} learners, {network.links} links. Assumption 1 holds.")
     left = read.given - network.m
     outside = "outside of the largest component"
@@ -99,10 +99,8 @@ def _show(console: Console, source: str, read: Graph) -> None:
     out = [f"{count} {noun}{'s' * (count > 1)} {what}" for count, noun, what in counted if count]
     if out:
         console.print(f"Left out: {', '.join(out)}.", highlight=False, soft_wrap=True)
-    if gap is None:
-        console.print("Its spectral gap could not be found: it mixes too slowly.")
-    else:
-        console.print(f"Spectral gap {gap:.4f}: disagreement shrinks by about {gap:.1%} a round.")
+    shrinks = f"{gap.value:.1%}" if gap.exact else f"{100 * gap.value:.3g}%" + " or less" * gap.above
+    console.print(f"Spectral gap {gap}: disagreement shrinks by about {shrinks} a round.", highlight=False)
     if network.m <= 40:
         table = Table("learner", "hears from", "Perron weight u", box=None, header_style="bold", pad_edge=False)
         for i in range(network.m):
@@ -115,13 +113,6 @@ def _name(read: Graph, learner: int) -> str:
     """A learner, with the id that it has in the file where that is another."""
     known = str(read.ids[learner])
     return known if known == str(learner) else f"{learner} ({known})"
-
-
-def _gap(network: Network) -> float | None:
-    try:
-        return network.spectral_gap
-    except GossamerError:
-        return None
 
 
 def _show_windows(console: Console, changes: NetworkSchedule, rounds: int) -> dict[str, Any]:
@@ -143,7 +134,8 @@ def _show_windows(console: Console, changes: NetworkSchedule, rounds: int) -> di
 def _told(source: str, read: Graph) -> dict[str, Any]:
     network = read.network
     links = [{"sender": sender, "receiver": receiver, "weight": weight} for sender, receiver, weight in network.edges()]
-    about = {"graph": source, "learners": network.m, "spectral_gap": _gap(network), "ids": read.ids.tolist()}
+    about = {"graph": source, "learners": network.m, "ids": read.ids.tolist()}
+    about |= {"spectral_gap": network.gap.value, "spectral_gap_is": network.gap.known}
     return {**about, "perron": network.perron.tolist(), "links": links}
 
 

@@ -19,6 +19,7 @@ import scipy
 from gossamer.errors import AnyOf, Argument, BadValue, GossamerError
 from gossamer.networks import mixing, spectrum
 from gossamer.networks.checks import check_assumption_1
+from gossamer.networks.gap import Gap, gap_of
 from gossamer.types import Array, Integers, Matrix, Rows
 
 if TYPE_CHECKING:
@@ -211,9 +212,14 @@ class Network:
         return float(np.abs(self._R.T @ self.perron / self.perron).max())
 
     @cached_property
+    def gap(self) -> Gap:
+        """1 − |λ₂(I+R)|, and whether it is exact or an estimate, as of many learners who mix slowly or at random."""
+        return gap_of(self._R, self.perron)
+
+    @property
     def spectral_gap(self) -> float:
-        """1 − |λ₂(I+R)|."""
-        return spectrum.spectral_gap(self._R)
+        """1 − |λ₂(I+R)|; of many learners about that: `gap` says whether it is exact."""
+        return self.gap.value
 
     @cached_property
     def settles(self) -> float:

@@ -1,15 +1,12 @@
-"""What the eigenvalues of I+R say: the Perron vector, how fast values mix, and when mixing has settled."""
+"""What the powers of I+R tend to: the Perron vector, and when mixing has settled."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-from typing import Any
 
 import numpy as np
 import scipy
 
-from gossamer.errors import GossamerError
 from gossamer.types import Array
 
 ITERATIONS = 3000  # a network whose gap is 0.02 or more has settled by then
@@ -65,23 +62,6 @@ def _stationary(R: Array) -> Array:
         if u[k] > 1e200:
             u[: k + 1] /= u[k]
     return u
-
-
-def spectral_gap(R: scipy.sparse.csr_array) -> float:
-    """1 − |λ₂(I+R)|: the share of disagreement that one round of mixing removes in the long run."""
-    m = R.shape[0]
-    values: Any = None
-    if m > DENSE_UP_TO:
-        from scipy.sparse.linalg import ArpackNoConvergence, eigs
-
-        with contextlib.suppress(ArpackNoConvergence):  # eigenvalues crowd near 1, as on a long ring
-            P, start = R + scipy.sparse.eye_array(m), np.linspace(1, 2, m)
-            values = eigs(P, k=2, which="LM", v0=start, return_eigenvectors=False, tol=1e-10, maxiter=200)
-    if values is None:
-        if m > 4096:
-            raise GossamerError(f"the spectral gap of these {m} learners could not be found: they mix too slowly.")
-        values = np.linalg.eigvals(R.toarray() + np.eye(m))
-    return max(0.0, float(1 - np.sort(np.abs(values))[-2]))
 
 
 def settling_round(R: scipy.sparse.csr_array) -> float:

@@ -196,6 +196,8 @@ def simulate(
     own = shard.boundary(boundary)
     if isinstance(memory, StandardMemory):
         memory.prepare(looks_of(memory, own, privacy, length, network, weights, shard.ids))
+    if private or (isinstance(memory, StandardMemory) and memory.about.numbers):
+        notes += network.gap.notes
     ridge = model.ridge(stream.table.columns) if isinstance(model, LinearModel) else model.l2
     rounds = Rounds(algorithm, rows, memory, own, ridge, finite=private, weights=weights)
     state = state if start else rounds.start(state)
