@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import gossamer as gs
+import gossamer.privacy.compiled  # loaded, it is used; .few gives the same bits (tests/test_few.py)
 from gossamer.privacy import Accountant, Gaussian, Laplace, Terms, law_named, theorem4
 from gossamer.privacy.accountant import curve, total, total_for_ever
 from gossamer.privacy.forever import worst_case_for_ever
@@ -176,6 +177,18 @@ def test_where_no_finite_budget_exists_the_answer_is_infinite():
     assert total_for_ever(terms_of(bound=GradientBound(1.0, math.inf, 0.0, 1)), False) == math.inf
     assert math.isfinite(total_for_ever(terms_of(v=0.6, exponent=0.6), True)), "Gaussian noise: ς < v + ½ is enough"
     assert math.isfinite(total_for_ever(terms_of(v=0.6, exponent=0.59), False))
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_what_a_budget_cuts_off_is_not_worked_out_to_its_end(law, monkeypatch):
+    """The least of ε for ever and the budget is the same, by the first rounds alone where they are beyond it."""
+    terms, delta = terms_of(law=law), 1e-5 if law == "gaussian" else 0.0
+    ever = Accountant(terms, delta=delta).epsilon_for_ever(delta)
+    assert math.isfinite(ever)
+    for budget in (0.5 * ever, 0.9 * ever, ever, 2 * ever, math.inf):
+        assert min(Accountant(terms, delta=delta).epsilon_for_ever(delta, budget), budget) == min(ever, budget)
+    monkeypatch.setattr("gossamer.privacy.accountant.total_for_ever", None)
+    assert Accountant(terms, delta=delta).epsilon_for_ever(delta, 0.5 * ever) > 0.5 * ever
 
 
 def test_source_noise_costs_the_same_for_every_horizon():

@@ -134,6 +134,27 @@ def test_where_floats_cannot_decide_exact_arithmetic_does(power):
     np.testing.assert_array_equal(noise, out)
 
 
+@given(seed=seeds, odd=st.booleans())
+def test_a_recursion_is_worked_out_to_the_same_bits(seed, odd):
+    """Every window, any round of the replaced record, up to three states; numbers that overflow or are none as well."""
+    rng = np.random.default_rng(seed)
+    T, d = int(rng.integers(1, 40)), int(rng.integers(1, 4))
+    A, b = rng.uniform(0, 1.2, (T, d, d)) * (rng.random((T, d, d)) < 0.7), rng.uniform(0, 2, (T, d))
+    blur, extra = rng.uniform(0, 1e-3, T), rng.uniform(0, 1e-3, (T, d)) * (rng.random() < 0.5)
+    given = [rng.uniform(0.1, 3), rng.choice([0.25, np.inf]), rng.choice([0.0, 0.1]), rng.choice([1.0, 4.0])]
+    if odd:
+        for one in (A, b, blur, extra):
+            one.flat[rng.integers(one.size)] = rng.choice([np.nan, np.inf, 1e300, 1e-320])
+        given[0] = rng.choice([1e308, 5e-324, given[0]])
+    window, k = rng.choice([1.0, 5.0, np.inf]), int(rng.integers(T))
+    one, two = np.full((T + 1, d), 7.0), np.full((T + 1, d), 7.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(privacy_few, "TOGETHER", int(rng.integers(1, 50)))
+        privacy_few.forward(A, b, d - 1, *map(float, given), float(window), k, blur, extra, one)
+    privacy_compiled.forward(A, b, d - 1, *map(float, given), float(window), k, blur, extra, two)
+    assert one.tobytes() == two.tobytes()
+
+
 @pytest.mark.parametrize("coded", [False, True])
 def test_sums_over_records_are_the_same_bits_and_their_gradient_nearly(coded):
     rng = np.random.default_rng(coded)

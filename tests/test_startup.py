@@ -126,11 +126,12 @@ MOST_MEMORY = 120.0  # MB
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs the extra `peers`")
-def test_a_learner_of_few_parameters_needs_neither_a_compiler_nor_much_memory(gossamer, tmp_path):
+@pytest.mark.parametrize("noise", [(), ("--where", "messages", "--law", "laplace")], ids=["source", "messages"])
+def test_a_learner_of_few_parameters_needs_neither_a_compiler_nor_much_memory(gossamer, tmp_path, noise):
     """All its rounds, with TLS, journal and exact noise; its peak, at which the mushrooms' learners had 275 MB."""
     from test_processes import free_ports
 
-    words = ["--learners", "3", "--steps", "12", "--port", str(free_ports(3))]
+    words = ["--learners", "3", "--steps", "12", "--port", str(free_ports(3)), *noise]
     assert gossamer("peers", "init", "run", *words)[0] == 0
     folders = [tmp_path / "run" / f"learner-{i}" for i in range(3)]
     processes = [subprocess.Popen([sys.executable, "-c", PEER, str(folder)]) for folder in folders]

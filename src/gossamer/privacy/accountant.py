@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gossamer.errors import Argument, BudgetSpent, GossamerError
+from gossamer.lazy import FEW
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.laws import Law, Shifts
 from gossamer.privacy.recursion import GradientBound, Slack, losses_by_lag, no_slack, sensitivities, worst_case
@@ -36,6 +37,7 @@ Where = Literal["messages", "source"]
 ACCOUNTING = 3  # one more whenever a round would be booked, or its noise found, otherwise than before
 SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
 FAR = 2**17  # rounds computed before the tail is proved
+SOON = FEW - 1  # rounds that are looked at first, because they may tell enough
 MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic
 
 
@@ -235,6 +237,7 @@ class Accountant:
         self.rounds = 0
         self._affordable: float = 0 if math.isfinite(budget) else math.inf  # rounds that are known to be
         self._for_ever: dict[float, float] = {}  # by δ: asked for in every round, and the same in all of them
+        self._soon: dict[float, float] = {}  # a part of it
 
     def step(self, rounds: int = 1) -> None:
         """Charge the next rounds; changes nothing where they would overspend."""
@@ -280,18 +283,30 @@ class Accountant:
         sent = Shifts(numbers, lambda squared: total(terms, rounds, squared), lambda: losses(terms, rounds))
         return terms.law.epsilon(sent, delta)
 
-    def epsilon_for_ever(self, delta: float = 0.0) -> float:
-        """ε if the run never ends, proved, or ∞.
+    def epsilon_for_ever(self, delta: float = 0.0, enough: float = math.inf) -> float:
+        """ε if the run never ends, proved, or ∞. Where it is more than `enough`, ∞ may be said, which is quicker.
 
         With noise on messages, what the grid and rounding cost is not in it, because it grows without end, if slowly:
         about 1e-7 a round with 100 coordinates on two channels. step() charges it, and a learner whose budget it uses
         up stops. At the source all is in it.
         """
+        if delta not in self._for_ever and self._epsilon_soon(delta, enough) > enough * (1 + 1e-6):
+            return math.inf
         if delta not in self._for_ever:
             numbers = self.terms.numbers(math.inf) if self.terms.where == "source" else 0
             ever = Shifts(numbers, lambda squared: total_for_ever(self.terms, squared))
             self._for_ever[delta] = self.terms.law.epsilon(ever, delta)
         return max(self._for_ever[delta], self.get_epsilon(delta))
+
+    def _epsilon_soon(self, delta: float, enough: float) -> float:
+        """A part of ε for ever that is quick to find, where the whole is not: what the first rounds cost, unrounded."""
+        terms = self.terms
+        if terms.where == "source" or not math.isinf(terms.window) or math.isinf(max(enough, terms.settles)):
+            return 0.0
+        if delta not in self._soon:
+            exact = replace(terms, rounding=None)
+            self._soon[delta] = terms.law.epsilon(Shifts(0, lambda squared: total(exact, SOON, squared)), delta)
+        return self._soon[delta]
 
     def epsilon_if_all_collude(self, delta: float = 0.0) -> float:
         """ε of all that was sent so far if all other learners put together what they know."""

@@ -298,7 +298,8 @@ class PrivateBoundary:
         kept = [(alike(ledger.terms), ledger.rounds) for ledger in self.ledgers]
         one_each = dict(zip(kept, self.ledgers, strict=True))  # learners of like data cost alike
         so_far = {key: ledger.get_epsilon(delta) for key, ledger in one_each.items()}
-        without_end = {key: ledger.epsilon_for_ever(delta) for key, ledger in one_each.items()}
+        enough = max(ledger.budget for ledger in self.ledgers)
+        without_end = {key: ledger.epsilon_for_ever(delta, enough) for key, ledger in one_each.items()}
         spent = [so_far[key] for key in kept]
         for_ever = [min(without_end[key], ledger.budget) for key, ledger in zip(kept, self.ledgers, strict=True)]
         if self._pairs is None:

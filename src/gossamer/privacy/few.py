@@ -1,4 +1,4 @@
-"""What a draw of few values needs, without numba: the same bits as the functions of these names in .compiled.
+"""What a draw of few values, or a budget of few rounds, needs without numba: the bits of these functions in .compiled.
 
 That each gives the same is a test (tests/test_few.py), and `table_noise` need not even: whether a proposal is kept
 depends on the words alone, see gossamer.privacy.table.
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from gossamer.privacy.table import CELLS, FIRST_BITS, LATER_BITS, TAIL
 from gossamer.types import Array
+
+TOGETHER = 4096  # rounds whose numbers are Python's at one time, which take four times the room of an array
 
 
 def add_on_grid(values: Array, grid: Array, noise: NDArray[np.int64], done: int, out: Array) -> None:
@@ -95,3 +97,38 @@ def _proposed(
     if not k and negative:  # −0
         return taken, None, False
     return taken, -k if negative else k, False
+
+
+def forward(
+    A: Array, b: Array, point: int, c: float, L: float, ridge: float, N: float, window: float, k: int,
+    blur: Array, extra: Array, x: Array,
+) -> None:  # fmt: skip
+    """Fill x[t] for t = 0 … T with the bounds of a record replaced in round k: gossamer.privacy.recursion."""
+    x[: k + 1] = 0.0
+    for first in range(k, len(b), TOGETHER):
+        some = slice(first, first + TOGETHER)
+        t = np.arange(first, first + len(b[some]))
+        with np.errstate(all="ignore"):  # what overflows is ∞, and is refused as that
+            share = np.where(t < k + window, 1.0 / (np.minimum(t + 1.0, window) * N), 0.0)
+            shares = (share * 2.0 * c).tolist(), (1.0 - share).tolist()
+        rounds = zip(
+            A[some].tolist(), b[some].tolist(), extra[some].tolist(), blur[some].tolist(), *shares, strict=True
+        )
+        now = x[first].tolist()
+        for s, (A_t, b_t, h_t, p_t, direct, rest) in enumerate(rounds, first + 1):
+            delta = now[point]
+            moved = min(L * delta + p_t, 2.0 * c) if delta > 0 else 0.0
+            now = _advanced(A_t, b_t, h_t, now, direct + rest * moved + ridge * delta)
+            x[s] = now
+
+
+def _advanced(A: list[list[float]], b: list[float], h: list[float], x: list[float], G: float) -> list[float]:
+    """A x + b G + h, summed in the order of the compiled one."""
+    after = []
+    for row, b_i, h_i in zip(A, b, h, strict=True):
+        total = b_i * G + h_i
+        for a, one in zip(row, x, strict=True):
+            if a > 0:
+                total += a * one
+        after.append(total if total == total else math.inf)  # an overflow proves nothing
+    return after

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer.lazy import kernels_for
 from gossamer.types import Array, Dynamics
 
 MOST_STEPS = 100_000_000  # of the recursion, before the bounds themselves are taken: about a second
@@ -71,14 +72,18 @@ def _arguments(dynamics: Dynamics, bound: GradientBound, window: float) -> tuple
 
 
 def sensitivities(
-    dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None
-) -> Array:
-    """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k."""
-    from gossamer.privacy.compiled import forward
+    dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None, *,
+    once: bool = False,
+) -> Array:  # fmt: skip
+    """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k.
 
+    `once`: it is asked for so rarely that numba need not be loaded, however many rounds there are.
+    """
     T, d = dynamics.b.shape
     x = np.zeros((T + 1, d))
-    forward(*_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x)
+    kernels_for(1 if once else T, "gossamer.privacy").forward(
+        *_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x
+    )
     return x[:-1]
 
 
