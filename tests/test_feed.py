@@ -222,6 +222,14 @@ def test_a_start_without_the_header_is_refused_and_nothing_of_it_kept(tmp_path, 
     assert path.read_bytes() == HEADER + b"20,north,no\n"
 
 
+def test_a_folder_where_standard_input_is_to_be_kept_gets_a_sentence(tmp_path):
+    (tmp_path / "records.csv").mkdir()
+    with pytest.raises(
+        gs.GossamerError, match=r"records.csv, where what comes on standard input is kept, cannot be opened"
+    ):
+        Spool(io.BytesIO(csv(ROWS).encode()), tmp_path / "records.csv")
+
+
 def test_jsonl_on_standard_input_has_no_header(tmp_path):
     path, text = tmp_path / "records.jsonl", jsonl(ROWS[:1]).encode()
     for k in (1, 2, 3):

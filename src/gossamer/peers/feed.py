@@ -121,7 +121,13 @@ class Spool:
         self._source, self._path, self._format, self._power = source, path, format_, power
         self._error: GossamerError | None = None
         self.ended = False
-        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        try:
+            self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        except (IsADirectoryError, PermissionError) as error:
+            raise GossamerError(
+                f"{path}, where what comes on standard input is kept, cannot be opened ({error.strerror}): let it be a "
+                "file that the party's own user may write."
+            ) from None
         _cut_unended_line(self._file)
         threading.Thread(target=self._copy, name="records from standard input", daemon=True).start()
 
