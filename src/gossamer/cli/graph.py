@@ -72,7 +72,7 @@ def graph(
         raise GossamerError(f"--learners {learners}: {source} has {network.m} learners.")
     if secrets is not None:
         named = secrets_named(secrets, network.m, 1 if colluders is None else colluders)
-        put_json(json, _show_secrets(console, network, named, plot))
+        put_json(json, _show_secrets(console, network, named, plot, json is not None))
         return
     if colluders is not None:
         raise GossamerError("--colluders goes with --secrets: give both.")
@@ -142,13 +142,15 @@ def _told(source: str, read: Graph) -> dict[str, Any]:
 RELEASES = 400  # for which the rule's share is shown: it hardly depends on how many there are
 
 
-def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> dict[str, Any]:
+def _show_secrets(
+    console: Console, network: Network, secrets: Secrets, plot: Path | None, listed: bool
+) -> dict[str, Any]:
     """What a secrets graph is worth: how much of its noise a learner can do without, and against whom."""
     m = network.m
     share = secrets.share_for(m, RELEASES, 1 / math.expm1(MIXED / quiet_rounds(network)))
-    left, edges = secrets.left(m, share), secrets.edges(m)
+    left, pairs = secrets.left(m, share), secrets.pairs(m)
     graph = secrets.graph if isinstance(secrets.graph, str) else "of its own"
-    console.print(f"Pair secrets {escape(graph)}: {m} learners, {len(edges)} pairs; τ = {share:g} σ by rule.")
+    console.print(f"Pair secrets {escape(graph)}: {m} learners, {pairs} pairs; τ = {share:g} σ by rule.")
     console.print(f"ε holds {secrets.against}.", highlight=False)
     gain, limit = 1 / left.max() ** 0.5, (m - secrets.colluders) ** 0.5
     console.print(
@@ -160,10 +162,11 @@ def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Pa
         worst = int(left.argmax())
         some = secrets.worst_colluders(m, share, worst)
         who = f", learners {', '.join(map(str, some))} collude" if some else ""
-        save_picture(draw_secrets(edges, m, worst, some, f"Pair secrets: {graph}, {len(edges)} pairs{who}"), plot)
+        title = f"Pair secrets: {graph}, {pairs} pairs{who}"
+        save_picture(draw_secrets(secrets.edges(m), m, worst, some, title), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
     return {
         "secrets": graph, "learners": m, "colluders": secrets.colluders,
-        "pairs": [list(map(int, e[:2])) for e in edges], "share": share, "gain": gain, "most": limit,
-        "against": secrets.against,
+        "pairs": [list(pair) for pair in secrets.edges(m)] if listed else [],
+        "share": share, "gain": gain, "most": limit, "against": secrets.against,
     }  # fmt: skip
