@@ -17,6 +17,7 @@ from gossamer.errors import GossamerError
 from gossamer.networks import Network, NetworkSchedule, is_named, read_network
 from gossamer.networks.edge_lists import Graph
 from gossamer.networks.files import read_graph
+from gossamer.networks.network import MOST_DRAWN, MOST_LINKS
 from gossamer.networks.windows import windows_of
 from gossamer.privacy import Secrets
 from gossamer.privacy.plan import MIXED
@@ -66,12 +67,18 @@ def graph(
     json_file(json)
     if largest_component and is_named(source):
         raise GossamerError("--largest-component is for a network's file: leave it out.")
+    if plot is not None and learners is not None:
+        _check_drawn(learners)
     read = Graph.of(read_network(source, learners)) if is_named(source) else read_graph(Path(source), largest_component)
     network, console = read.network, console_beside(json)
     if learners not in (None, network.m):
         raise GossamerError(f"--learners {learners}: {source} has {network.m} learners.")
+    if plot is not None:
+        _check_drawn(network.m, network.links if secrets is None else 0)
     if secrets is not None:
         named = secrets_named(secrets, network.m, 1 if colluders is None else colluders)
+        if plot is not None:
+            _check_drawn(network.m, named.pairs(network.m), "pairs")
         put_json(json, _show_secrets(console, network, named, plot, json is not None))
         return
     if colluders is not None:
@@ -87,6 +94,14 @@ def graph(
         about += f", spectral gap {network.gap}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
+
+
+def _check_drawn(learners: int, links: int = 0, noun: str = "links") -> None:
+    """Refuse a picture in which nobody could tell anything apart, before the work that it takes."""
+    if learners > MOST_DRAWN or links > MOST_LINKS:
+        size = f"{learners:,} learners" + f" and {links:,} {noun}" * (links > 0)
+        most = f"{MOST_DRAWN:,} learners and {MOST_LINKS:,} {noun}"
+        raise GossamerError(f"--plot of {size}: a picture tells something of {most} at most; leave --plot out.")
 
 
 def _show(console: Console, source: str, read: Graph) -> None:
