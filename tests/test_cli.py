@@ -301,6 +301,27 @@ def test_graph_checks_and_draws(gossamer, drawn, tmp_path):
     assert "300 learners" in out
 
 
+def test_a_picture_of_more_than_anybody_can_see_is_refused_before_its_work(gossamer, monkeypatch, tmp_path):
+    def found(*args):
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr("gossamer.networks.network.gap_of", found)
+    monkeypatch.setattr("gossamer.networks.spectrum.perron", found)
+    many = "".join(f"{i} {(i + k) % 1500}\n" for i in range(1500) for k in (1, 2, 3))
+    (tmp_path / "many.txt").write_text(many)
+    for words, says in (
+        (["ring", "--learners", 2001], "2,001 learners: a picture"),
+        (["many.txt"], "1,500 learners and 4,500 links: a picture tells something of 2,000 learners and 4,000 links"),
+        (["ring", "--learners", 1500, "--secrets", "6-regular"], "1,500 learners and 4,500 pairs: a picture"),
+        (["ring", "--learners", 100000, "--secrets", "4-regular"], "100,000 learners: a picture"),
+    ):
+        code, out, err = gossamer("graph", *words, "--plot", "net.png")
+        assert (code, out) == (2, "")
+        assert says in err
+        assert err.endswith("leave --plot out.\n")
+        assert not (tmp_path / "net.png").exists()
+
+
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["graph", "--help"]])
 def test_help_teaches(gossamer, words):
     code, out, _ = gossamer(*words)

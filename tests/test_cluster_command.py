@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,55 @@ def test_a_rank_that_fails_ends_all_and_one_says_why(tmp_path: Path, starts: str
     assert done.stderr.count("gossamer: the run diverged: learner ") == 1
     assert len(done.stderr.splitlines()) == 2  # the cut, and why
     assert not list(tmp_path.iterdir())
+
+
+def test_one_rank_downloads_what_is_not_there(tmp_path: Path) -> None:
+    """Through a proxy that refuses, but waits a while for a second who asks."""
+    asked, second = [], threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                asked.append(connection)
+                threading.Thread(target=answer, args=(connection,)).start()
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                if len(asked) > 1:
+                    second.set()
+                second.wait(2)
+                connection.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+        threading.Thread(target=refuse, daemon=True).start()
+        proxy = f"http://127.0.0.1:{server.getsockname()[1]}"
+        env = {**os.environ, "GOSSAMER_DATA": str(tmp_path), "https_proxy": proxy, "HTTPS_PROXY": proxy}
+        env |= {"no_proxy": "", "NO_PROXY": ""}
+        words = [
+            "run",
+            "mnist",
+            "--features",
+            "scattering",
+            "--steps",
+            "2",
+            "--engine",
+            "mpi",
+            "-n",
+            "2",
+            "--json",
+            "-",
+        ]
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE
+        )
+        server.shutdown(socket.SHUT_RDWR)
+    assert done.returncode == 2
+    assert done.stderr.count("cannot be reached") == 1
+    assert done.stderr.count("downloading") == 1
+    assert len(asked) == 1
 
 
 def processes(word: str) -> dict[int, str]:

@@ -91,6 +91,15 @@ def test_rounds_of_many_are_algorithm_1_with_the_exact_shares_and_no_square_arra
     assert any("on 1,000 of 10,000 records" in note for note in run.notes)
 
 
+@pytest.mark.parametrize("name", METHODS.entries())
+def test_only_a_method_that_uses_z_says_that_it_is_not_iterated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_module, "ITERATED_UP_TO", 10)
+    net, method = gs.Network.random(12, degree=3), find_method(name).build(0.1)
+    run = gs.simulate(method, net, stream_of(12, 2), model=gs.LogisticRegression(l2=0.1), steps=1, gradient="latest")
+    uses = "z" in method.init(net.rows(mixes=method.mixes), np.zeros((12, 1)))._asdict()
+    assert any("z is not iterated" in note for note in run.notes) == uses
+
+
 WHOLE_RUN = """
 import sys
 import numpy as np

@@ -90,7 +90,9 @@ class Draws:
             return np.zeros(self._shape)
         value: Array = noise.law.seeded(self._rng, self._shape) * noise.scales[t][:, None]
         if noise.pairs is not None:
-            value += noise.pairs.mixing @ noise.law.seeded(self._rng, self._shape) * noise.pairs.scale(t)
+            mixing = noise.pairs.mixing
+            both = noise.law.seeded(self._rng, (mixing.shape[1], self._shape[1]))
+            value += mixing @ both * noise.pairs.scale(t)
         for f, old in zip(noise.factor[1:], self._past, strict=False):
             value -= f * old
         self._past.appendleft(value)

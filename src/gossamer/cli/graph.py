@@ -17,6 +17,7 @@ from gossamer.errors import GossamerError
 from gossamer.networks import Network, NetworkSchedule, is_named, read_network
 from gossamer.networks.edge_lists import Graph
 from gossamer.networks.files import read_graph
+from gossamer.networks.network import MOST_DRAWN, MOST_LINKS
 from gossamer.networks.windows import windows_of
 from gossamer.privacy import Secrets
 from gossamer.privacy.plan import MIXED
@@ -66,13 +67,19 @@ def graph(
     json_file(json)
     if largest_component and is_named(source):
         raise GossamerError("--largest-component is for a network's file: leave it out.")
+    if plot is not None and learners is not None:
+        _check_drawn(learners)
     read = Graph.of(read_network(source, learners)) if is_named(source) else read_graph(Path(source), largest_component)
     network, console = read.network, console_beside(json)
     if learners not in (None, network.m):
         raise GossamerError(f"--learners {learners}: {source} has {network.m} learners.")
+    if plot is not None:
+        _check_drawn(network.m, network.links if secrets is None else 0)
     if secrets is not None:
         named = secrets_named(secrets, network.m, 1 if colluders is None else colluders)
-        put_json(json, _show_secrets(console, network, named, plot))
+        if plot is not None:
+            _check_drawn(network.m, named.pairs(network.m), "pairs")
+        put_json(json, _show_secrets(console, network, named, plot, json is not None))
         return
     if colluders is not None:
         raise GossamerError("--colluders goes with --secrets: give both.")
@@ -87,6 +94,14 @@ def graph(
         about += f", spectral gap {network.gap}"
         save_picture(draw_network(network, title=f"{source}: {about}"), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
+
+
+def _check_drawn(learners: int, links: int = 0, noun: str = "links") -> None:
+    """Refuse a picture in which nobody could tell anything apart, before the work that it takes."""
+    if learners > MOST_DRAWN or links > MOST_LINKS:
+        size = f"{learners:,} learners" + f" and {links:,} {noun}" * (links > 0)
+        most = f"{MOST_DRAWN:,} learners and {MOST_LINKS:,} {noun}"
+        raise GossamerError(f"--plot of {size}: a picture tells something of {most} at most; leave --plot out.")
 
 
 def _show(console: Console, source: str, read: Graph) -> None:
@@ -142,13 +157,15 @@ def _told(source: str, read: Graph) -> dict[str, Any]:
 RELEASES = 400  # for which the rule's share is shown: it hardly depends on how many there are
 
 
-def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Path | None) -> dict[str, Any]:
+def _show_secrets(
+    console: Console, network: Network, secrets: Secrets, plot: Path | None, listed: bool
+) -> dict[str, Any]:
     """What a secrets graph is worth: how much of its noise a learner can do without, and against whom."""
     m = network.m
     share = secrets.share_for(m, RELEASES, 1 / math.expm1(MIXED / quiet_rounds(network)))
-    left, edges = secrets.left(m, share), secrets.edges(m)
+    left, pairs = secrets.left(m, share), secrets.pairs(m)
     graph = secrets.graph if isinstance(secrets.graph, str) else "of its own"
-    console.print(f"Pair secrets {escape(graph)}: {m} learners, {len(edges)} pairs; τ = {share:g} σ by rule.")
+    console.print(f"Pair secrets {escape(graph)}: {m} learners, {pairs} pairs; τ = {share:g} σ by rule.")
     console.print(f"ε holds {secrets.against}.", highlight=False)
     gain, limit = 1 / left.max() ** 0.5, (m - secrets.colluders) ** 0.5
     console.print(
@@ -160,10 +177,11 @@ def _show_secrets(console: Console, network: Network, secrets: Secrets, plot: Pa
         worst = int(left.argmax())
         some = secrets.worst_colluders(m, share, worst)
         who = f", learners {', '.join(map(str, some))} collude" if some else ""
-        save_picture(draw_secrets(edges, m, worst, some, f"Pair secrets: {graph}, {len(edges)} pairs{who}"), plot)
+        title = f"Pair secrets: {graph}, {pairs} pairs{who}"
+        save_picture(draw_secrets(secrets.edges(m), m, worst, some, title), plot)
         console.print(f"Picture: {escape(str(plot))}", highlight=False)
     return {
         "secrets": graph, "learners": m, "colluders": secrets.colluders,
-        "pairs": [list(map(int, e[:2])) for e in edges], "share": share, "gain": gain, "most": limit,
-        "against": secrets.against,
+        "pairs": [list(pair) for pair in secrets.edges(m)] if listed else [],
+        "share": share, "gain": gain, "most": limit, "against": secrets.against,
     }  # fmt: skip

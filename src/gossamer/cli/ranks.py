@@ -23,7 +23,9 @@ from gossamer.errors import Argument, GossamerError
 from gossamer.loggers.base import Logger
 from gossamer.run_record import Record
 from gossamer.simulate import Progress
-from gossamer.spec.build import Parts
+from gossamer.spec.build import Parts, build
+from gossamer.spec.description import Spec
+from gossamer.spec.rules import dataset_of
 
 
 def start(ranks: int | None) -> NoReturn:
@@ -79,8 +81,22 @@ def is_first() -> bool:
     return world().rank == 0
 
 
+def build_after_first(spec: Spec) -> Parts:
+    """A run's parts at another rank: what the first one downloads, or works out once and keeps, is there by then."""
+    if _keeps_files(spec):
+        world().comm.Barrier()
+    return build(spec)
+
+
+def _keeps_files(spec: Spec) -> bool:
+    dataset = dataset_of(spec)
+    return dataset is not None and dataset.images
+
+
 def lead(parts: Parts, loggers: Sequence[Logger]) -> Record:
     """The first rank's part of the run, and the record of all."""
+    if _keeps_files(parts.spec):
+        world().comm.Barrier()  # the others build theirs
     with failures_said():
         record = _play(parts, loggers)
     assert record is not None

@@ -170,7 +170,7 @@ def _as_ranks(
         many.check_alone(alone)
         many.join(ranks)
         if not many.is_first():
-            many.follow(build(spec))
+            many.follow(many.build_after_first(spec))
             return
         _check_new(out)
         _check_places(spec, json, plot, out)

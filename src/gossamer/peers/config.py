@@ -33,7 +33,8 @@ from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.accountant import ACCOUNTING
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import MECHANISMS
-from gossamer.privacy.secrets import REGULAR, partners_of
+from gossamer.privacy.secret_graphs import partners_of
+from gossamer.privacy.secrets import REGULAR
 from gossamer.spec import Spec
 from gossamer.spec.build import build_algorithm, build_model
 from gossamer.spec.fields import check_names

@@ -249,7 +249,7 @@ class Mechanism(ABC):
                 *AT_SOURCE, ", or ", Argument("weight", "equal"), ".",
             )  # fmt: skip
         c, L, error, error_per_size = setting.reach(self.law.norm)
-        units = []
+        units, shared = [], self._shared(setting, 1.0)
         for i in range(learners):
             records = 1 if setting.per_round else setting.records[i]
             terms = Terms(
@@ -267,7 +267,7 @@ class Mechanism(ABC):
                 rounding=None if self.where == "source" else partial(setting.rounding, i),
                 held_at_most=setting.held[i] if len(setting.held) else math.inf,
                 split=self.split,
-                shared=self._shared(setting, i, 1.0),
+                shared=shared[i],
             )
             self._check_channels(terms)
             units.append(self._with_releases(terms, setting, i) if self.where == "source" else terms)
@@ -286,16 +286,17 @@ class Mechanism(ABC):
             releases = spaced(units[first], meant, self._horizon(meant), self._shift(units[first], meant, first))
         count = len(releases.learning(meant.steps))
         share = self.secrets.share_for(setting.parties, count, unmixed(meant, releases.step))
-        return [replace(u, releases=releases, shared=self._shared(setting, i, share)) for i, u in enumerate(units)]
+        shared = self._shared(setting, share)
+        return [replace(u, releases=releases, shared=one) for u, one in zip(units, shared, strict=True)]
 
-    def _shared(self, setting: Setting, i: int, share: float) -> Shared | None:
-        """What learner i's pairs do for it, in units of its own noise, if that is everybody's."""
+    def _shared(self, setting: Setting, share: float) -> list[Shared | None]:
+        """What the learners' pairs do for them, in units of their own noise, if that is everybody's."""
         if self.secrets is None:
-            return None
-        parties, learner = setting.parties, setting.ids[i] if len(setting.ids) else i
-        left = self.secrets.left(parties, share)[learner]
-        weight = setting.weights[i] if len(setting.weights) else 1.0
-        return Shared(self.secrets, math.sqrt(left), parties, 1.0, share, float(weight))
+            return [None] * setting.learners
+        left, m = self.secrets.left(setting.parties, share), setting.learners
+        ids, weights = setting.ids or range(m), setting.weights if len(setting.weights) else [1.0] * m
+        of_each = zip(ids, weights, strict=True)
+        return [Shared(self.secrets, math.sqrt(left[i]), setting.parties, 1.0, share, float(w)) for i, w in of_each]
 
     def _check_channels(self, terms: Terms) -> None:
         for channel in dict(self.split):

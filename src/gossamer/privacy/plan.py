@@ -161,7 +161,7 @@ def _reached(terms: Terms, setting: Setting, shift: float | None) -> float:
     share = shared.secrets.share_for(m, count, left_over)
     shared = shared._replace(seen=math.sqrt(max(shared.secrets.left(m, share))))
     in_mean, longest = _noise_and_longest(replace(terms, shared=shared), setting, shift)
-    partners = 2 * len(shared.edges) / m
+    partners = 2 * shared.secrets.pairs(m) / m
     own = in_mean * math.sqrt(1 + m * left_over * (1 + partners * share**2) / count)
     wanted = MARGIN / (own * setting.margin) if own > 0 else math.inf
     return min(wanted, LONGEST_STEP / (setting.curvature * longest))

@@ -36,9 +36,11 @@ i's releases. Given them η_j is n_j − (B v)_j, and (η_i, v) is a discrete Ga
     P(η_i, v) ∝ exp(−½ [η_i²/σ_i² + Σ_e v_e²/τ² + Σ_{j≠i} (n_j − (B v)_j)²/σ_j²]),
 
 in which a shift by (a_i, b) costs a_i²/σ_i² + Σ_e b_e²/τ² + Σ_{j≠i} (B b)_j²/σ_j². That is the cost above, because
-a_j = −(B b)_j, and d is a constant by now. No eigenvalue of the form is above (m + 1) 2⁻⁸⁰. So, within 64 deviations
-of its centre, its law is that of a continuous Gaussian in the unit cubes around whole numbers but for a factor of
-1 ± (m + 1) 2⁻⁷² for each noise: what is charged for being discrete covers it for any m below eight thousand.
+a_j = −(B b)_j, and d is a constant by now. No eigenvalue of the form is above (λ + 1) 2⁻⁸⁰, λ the largest of L. So,
+within 64 deviations of its centre, its law is that of a continuous Gaussian in the unit cubes around whole numbers but
+for a factor of 1 ± (λ + 1) 2⁻⁷² for each noise: what is charged for being discrete covers it for any λ below eight
+thousand. λ is at most m, and at most twice the most partners D that a learner has, since xᵀL x = Σ_e (x_i − x_j)² is at
+most Σ_e 2 (x_i² + x_j²). Where the smaller of m and 2 D is not below eight thousand, secrets are refused.
 
 A partner that releases nothing in a round hides more: an observer has one number less. Learners whose own noise is
 larger than agreed do, too: Σ grows with every σ_j, and Σ⁻¹ falls. So it is enough that σ_j ≥ σ for all others. With
@@ -72,7 +74,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, islice
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
@@ -80,12 +82,21 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import BadValue, NotProvable
-from gossamer.types import Array
+from gossamer.errors import BadValue, GossamerError, NotProvable
+from gossamer.privacy.secret_graphs import (
+    SQUARE_UP_TO,
+    Edges,
+    connectivity_of,
+    connectivity_of_circle,
+    laplacian_of,
+    steps_of,
+)
+from gossamer.types import Array, Integers
 
-Edges = tuple[tuple[int, int], ...]
 Matrices = Literal["R", "C"]
 
+MOST_EIGENVALUE = 8000  # of L, for which what is charged covers that noise is discrete
+MOST_PAIRS = SQUARE_UP_TO * (SQUARE_UP_TO - 1) // 2
 MOST_WORK = 2 * 10**8  # operations for trying every choice of colluders
 BLOCK = 500  # choices that are worked out together
 LEAST_SHARE, MOST_SHARE = 2.0**-6, 2.0**6  # τ/σ
@@ -141,9 +152,14 @@ class Secrets:
 
     def edges(self, learners: int) -> Edges:
         """Who shares a secret with whom: pairs i < j."""
+        degree = _degree(self.graph)
+        if not isinstance(self.graph, Pairs) and self.pairs(learners) > MOST_PAIRS:
+            raise GossamerError(
+                f"secrets {self.graph} of {learners:,} learners are {self.pairs(learners):,} pairs, each with a key, "
+                f"expected at most {MOST_PAIRS:,}: use a secrets graph with fewer, such as 4-regular."
+            )
         if self.graph == "complete":
             return tuple(combinations(range(learners), 2))
-        degree = _degree(self.graph)
         if degree is not None:
             return _circle(degree, learners)
         own: Any = self.graph
@@ -153,11 +169,29 @@ class Secrets:
         edges: Edges = own.edges
         return edges
 
+    def partners(self, learners: int) -> Integers:
+        """How many partners every learner has."""
+        degree = learners - 1 if self.graph == "complete" else _degree(self.graph)
+        if degree is None:
+            self.edges(learners)  # refuses another number of learners
+            return self._own_partners
+        if self.graph != "complete":
+            _check_circle(degree, learners)
+        return np.full(learners, degree, dtype=np.int64)
+
+    @cached_property
+    def _own_partners(self) -> Integers:
+        own: Any = self.graph
+        return np.bincount(np.array(own.edges, dtype=np.int64).ravel(), minlength=own.learners)
+
+    def pairs(self, learners: int) -> int:
+        """How many there are."""
+        return int(self.partners(learners).sum()) // 2
+
     def check(self, learners: int) -> None:
-        """Refuse secrets that could leave a learner without any honest partner."""
-        ends = np.array(self.edges(learners), dtype=np.int64).ravel()
-        partners = np.bincount(ends, minlength=learners)
-        least = int(partners.min())
+        """Refuse secrets that could leave a learner without any honest partner, and those that nothing is proved of."""
+        partners = self.partners(learners)
+        least, most = int(partners.min()), int(partners.max())
         if not least:
             raise NotProvable(
                 "a learner shares secrets with nobody: give every learner a partner in the secrets graph."
@@ -167,6 +201,12 @@ class Secrets:
                 f"with {self.colluders} colluders a learner that shares secrets with {least} others can be left alone: "
                 f"use at most {max(least - 1, 0)} colluders"
                 + (", or a secrets graph with more partners for each." if least < learners - 1 else ".")
+            )
+        if min(learners, 2 * most) >= MOST_EIGENVALUE:
+            raise NotProvable(
+                f"{learners:,} learners of whom one shares secrets with {most:,} others: privacy is proved for fewer "
+                f"than {MOST_EIGENVALUE:,} learners, or fewer than {MOST_EIGENVALUE // 2:,} partners for each; use a "
+                "secrets graph with fewer, such as 4-regular."
             )
 
     def share_for(self, learners: int, releases: int, unmixed: float) -> float:
@@ -217,7 +257,7 @@ class Shared(NamedTuple):
     @property
     def noises(self) -> int:
         """How many noises there are in a coordinate of a round: the learners' own, and one for each pair."""
-        return self.learners + len(self.edges)
+        return self.learners + self.secrets.pairs(self.learners)
 
     @property
     def edges(self) -> Edges:
@@ -261,15 +301,19 @@ def _degree(graph: Any) -> int | None:
     return int(graph) if isinstance(graph, int | np.integer) and not isinstance(graph, bool) else None
 
 
-def _circle(degree: int, learners: int) -> Edges:
-    """Learners in a circle, each with the nearest `degree`; where that is odd, with the one opposite as well."""
+def _check_circle(degree: int, learners: int) -> None:
     if degree >= learners or (degree % 2 and learners % 2):
         requirement = f"{learners} learners in a circle have an even number of partners, below {learners}"
         if learners % 2 == 0:
             requirement = f"a learner of {learners} has at most {learners - 1} partners"
         raise BadValue("secrets", f"{degree}{REGULAR}", requirement)
-    steps = [*range(1, degree // 2 + 1), *([learners // 2] if degree % 2 else [])]
-    return tuple(sorted({tuple(sorted((i, (i + k) % learners))) for i in range(learners) for k in steps}))
+
+
+def _circle(degree: int, learners: int) -> Edges:
+    """Learners in a circle, each with the nearest `degree`; where that is odd, with the one opposite as well."""
+    _check_circle(degree, learners)
+    pairs = ((i, (i + k) % learners) for i in range(learners) for k in steps_of(degree, learners))
+    return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
 
 
 @lru_cache(maxsize=256)
@@ -283,22 +327,12 @@ def _left_by_share(secrets: Secrets, learners: int, shares: Array) -> Array:
     if secrets.graph == "complete":
         f = 1 / h + (1 - 1 / h) / (1 + h * r)
         return np.repeat(f[:, None], learners, axis=1)
-    laplacian = laplacian_of(secrets.edges(learners), learners)
     circle = _degree(secrets.graph) is not None
     choices = math.comb(learners - 1 if circle else learners, secrets.colluders)
     if choices * learners**3 > MOST_WORK:
-        return np.array([bounded(laplacian, float(one), secrets.colluders) for one in r])
-    worst = _worst_of_all(laplacian, r, secrets.colluders, circle)
+        return bounded(secrets.partners(learners), _connectivity(secrets, learners), r, secrets.colluders)
+    worst = _worst_of_all(laplacian_of(secrets.edges(learners), learners), r, secrets.colluders, circle)
     return np.repeat(worst[:, :1], learners, axis=1) if circle else worst
-
-
-def laplacian_of(edges: Edges, learners: int) -> Array:
-    """Degrees on the diagonal, −1 for every edge."""
-    laplacian = np.zeros((learners, learners))
-    for i, j in edges:
-        laplacian[[i, j], [i, j]] += 1
-        laplacian[[i, j], [j, i]] -= 1
-    return laplacian
 
 
 def _worst_of_all(laplacian: Array, r: Array, colluders: int, circle: bool) -> Array:
@@ -327,13 +361,23 @@ def _each(laplacian: Array, honest: NDArray[np.int64], r: float) -> Array:
     return np.asarray(np.diagonal(np.linalg.inv(np.eye(len(honest)) + r * among)))
 
 
-def bounded(laplacian: Array, r: float, colluders: int) -> Array:
-    """A bound from above on the same, however many choices of colluders there are."""
-    kept = np.diagonal(laplacian) - colluders
+def bounded(partners: Integers, connected: float, r: Array, colluders: int) -> Array:
+    """(r, learners): a bound from above on the same, however many choices of colluders there are.
+
+    `connected` is a lower bound on the graph's algebraic connectivity.
+    """
+    kept, r = partners - colluders, r[:, None]
     star = (1 + 1 / r) / (kept + 1 + 1 / r)
-    h, connected = len(laplacian) - colluders, float(np.linalg.eigvalsh(laplacian)[1]) * (1 - 1e-9) - colluders
-    whole = 1 / h + (1 - 1 / h) / (1 + r * connected) if connected > 0 else 1.0
-    return np.minimum(np.minimum(star, whole), 1.0)
+    h, left = len(partners) - colluders, connected * (1 - 1e-9) - colluders
+    whole = 1 / h + (1 - 1 / h) / (1 + r * left) if left > 0 else 1.0
+    return np.asarray(np.minimum(np.minimum(star, whole), 1.0))
+
+
+def _connectivity(secrets: Secrets, learners: int) -> float:
+    degree = _degree(secrets.graph)
+    if degree is not None:
+        return connectivity_of_circle(degree, learners)
+    return connectivity_of(secrets.edges(learners), learners)
 
 
 @lru_cache(maxsize=64)
@@ -345,19 +389,7 @@ def _left_on_rule(secrets: Secrets, learners: int) -> Array:
 @lru_cache(maxsize=256)
 def _usual_share(secrets: Secrets, learners: int, releases: int, unmixed: float) -> float:
     """The share with the least f (R/m + Q (1 + d τ²/σ²)), to a few percent."""
-    partners = 2 * len(secrets.edges(learners)) / learners
+    partners = 2 * secrets.pairs(learners) / learners
     shares = np.geomspace(LEAST_SHARE, MOST_SHARE, SHARES)
     noise = _left_on_rule(secrets, learners) * (releases / learners + unmixed * (1 + partners * shares**2))
     return float(f"{shares[int(np.argmin(noise))]:.3g}")
-
-
-@lru_cache(maxsize=16)
-def root_of(edges: Edges, learners: int) -> Array:
-    """L^½: what independent noise of deviation τ becomes the noise of pairs with, in law."""
-    values, vectors = np.linalg.eigh(laplacian_of(edges, learners))
-    return np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
-
-
-def partners_of(edges: Sequence[tuple[int, int]], i: int) -> list[int]:
-    """Everybody that learner i shares a secret with."""
-    return sorted({a + b - i for a, b in edges if i in (a, b)})

@@ -16,12 +16,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import scipy
 
 from gossamer.arrays import NUMPY, kind_of
 from gossamer.privacy.counted import uniforms
 from gossamer.privacy.laws import LAPLACE, Law, law_named
 from gossamer.privacy.releases import Releases
-from gossamer.privacy.secrets import Edges, root_of
+from gossamer.privacy.secret_graphs import Edges, root_of
 from gossamer.schedules import Decay, Schedule
 from gossamer.types import Array, Integers
 
@@ -40,9 +41,10 @@ class PairLaw(NamedTuple):
     weights: tuple[float, ...]  # of the learners' gradients, which come after the noise
 
     @property
-    def mixing(self) -> Array:
-        """What independent noise of every learner becomes the noise of its pairs with."""
-        return np.asarray(root_of(self.edges, len(self.weights)) / np.array(self.weights)[:, None])
+    def mixing(self) -> Any:
+        """What independent noise, a row for each of its columns, becomes the noise of pairs with; sparse of many."""
+        root, weights = root_of(self.edges, len(self.weights)), np.array(self.weights)
+        return root / weights[:, None] if isinstance(root, np.ndarray) else scipy.sparse.diags_array(1 / weights) @ root
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,9 @@ class SimulatedNoise:
         if self.pairs is None:
             return drawn
         kind, other = kind_of(value), int(seed >> np.uint64(2)) | 1 << 62
-        pair = tensors.seeded(value, self.pairs.scale(t), self.law, other)
-        return drawn + kind.make(self.pairs.mixing) @ pair
+        mixing = self.pairs.mixing
+        alike = value.new_empty((mixing.shape[1], *value.shape[1:]))
+        return drawn + kind.make_matrix(mixing) @ tensors.seeded(alike, self.pairs.scale(t), self.law, other)
 
     def noise(self, channel: str, t: int, shape: tuple[int, ...], rows: Integers | None = None) -> Array:
         """(m, n) of all learners, which `shape` is; or of these learners alone, the same numbers."""
@@ -103,8 +106,9 @@ class SimulatedNoise:
         key, (m, n) = np.array([self.seed, _number(channel)], dtype=np.uint64), (shape[0], math.prod(shape[1:]))
         drawn: Array = self.law.quantile(uniforms(key, t, rows, (m, n))) * _of(self.scale(t), rows)
         if self.pairs is not None:
-            both = self.law.quantile(uniforms(key, t, None, (m, n), first=m * n))  # a pair has it from both of its two
-            drawn += _of(self.pairs.mixing, rows) @ both * self.pairs.scale(t)
+            mixing = self.pairs.mixing
+            both = self.law.quantile(uniforms(key, t, None, (mixing.shape[1], n), first=m * n))  # for both of a pair
+            drawn += _of(mixing, rows) @ both * self.pairs.scale(t)
         times = dict(self.split).get(channel, 1.0)
         return (drawn if times == 1 else times * drawn).reshape(-1, *shape[1:])
 
@@ -114,7 +118,7 @@ class SimulatedNoise:
 
 def _of(values: Any, rows: Integers | None) -> Any:
     """The rows of a column with one for each learner; what is the same for all stays as it is."""
-    return values if rows is None or np.ndim(values) == 0 or len(values) == 1 else values[rows]
+    return values if rows is None or np.ndim(values) == 0 or values.shape[0] == 1 else values[rows]
 
 
 @cache

@@ -25,7 +25,7 @@ from gossamer.models.standard import StandardMemory
 from gossamer.networks import Network, NetworkSchedule
 from gossamer.privacy import MECHANISMS, Mechanism, Privacy, PrivateBoundary, Unproved, simulated
 from gossamer.privacy.boundary import UNNOISED, all_colluding
-from gossamer.rounds import Rounds
+from gossamer.rounds import Rounds, fields_of_graph
 from gossamer.run_record import LEARNER, NotResumedError, Record, mean_row
 from gossamer.schedules import Decay, Schedule
 from gossamer.setting import expected_room, setting_of
@@ -120,7 +120,7 @@ def simulate(
     notes += [*algorithm.notes(scales), *stream.notes, *shard.notes]
     if changes is not None:
         notes += check_holds(algorithm, changes, privacy, model, algorithm.strict)
-    elif not network.iterates_z:
+    elif not network.iterates_z and fields_of_graph(algorithm, network.rows([0], algorithm.mixes)):
         notes.append(
             f"z is not iterated: {network.m:,} learners start with the exact shares u_i/m that it tends to; u(I+R) = u "
             f"holds to {network.perron_error:.0e} of every entry."
