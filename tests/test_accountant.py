@@ -15,7 +15,7 @@ from scipy.stats import norm
 import gossamer as gs
 import gossamer.privacy.compiled  # loaded, it is used; .few gives the same bits (tests/test_few.py)
 from gossamer.privacy import Accountant, Gaussian, Laplace, Terms, law_named, theorem4
-from gossamer.privacy.accountant import curve, total, total_for_ever
+from gossamer.privacy.accountant import FAR, curve, total, total_for_ever
 from gossamer.privacy.forever import worst_case_for_ever
 from gossamer.privacy.gaussian import delta_of, epsilon_exact, epsilon_zcdp, mu_for
 from gossamer.privacy.recursion import GradientBound, charges, sensitivities, worst_case
@@ -189,6 +189,16 @@ def test_what_a_budget_cuts_off_is_not_worked_out_to_its_end(law, monkeypatch):
         assert min(Accountant(terms, delta=delta).epsilon_for_ever(delta, budget), budget) == min(ever, budget)
     monkeypatch.setattr("gossamer.privacy.accountant.total_for_ever", None)
     assert Accountant(terms, delta=delta).epsilon_for_ever(delta, 0.5 * ever) > 0.5 * ever
+
+
+def test_what_many_rounds_cost_is_for_numba(monkeypatch):
+    """ε for ever of ten unlike learners, as `gossamer budget` shows it, takes Python seconds."""
+    asked = []
+    monkeypatch.setattr(
+        "gossamer.privacy.recursion.kernels_for", lambda rounds, room: asked.append(rounds) or gossamer.privacy.compiled
+    )
+    assert math.isfinite(Accountant(terms_of()).epsilon_for_ever())
+    assert asked == [FAR + 1]
 
 
 def test_source_noise_costs_the_same_for_every_horizon():

@@ -80,7 +80,7 @@ def _history(
     powers = (2 if squared else 1) * (1 + v - exponent)
     if _radius(M) >= q or (powers <= 1).any():
         return math.inf
-    x = sensitivities(dynamics, bound, math.inf, once=True)
+    x = sensitivities(dynamics, bound, math.inf)
     if not np.isfinite(x).all():
         return math.inf
     beta = dynamics.b[T] * (T + 1) ** v * 2 * bound.c / bound.records

@@ -72,18 +72,13 @@ def _arguments(dynamics: Dynamics, bound: GradientBound, window: float) -> tuple
 
 
 def sensitivities(
-    dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None, *,
-    once: bool = False,
-) -> Array:  # fmt: skip
-    """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k.
-
-    `once`: it is asked for so rarely that numba need not be loaded, however many rounds there are.
-    """
+    dynamics: Dynamics, bound: GradientBound, window: float, k: int = 0, slack: Slack | None = None
+) -> Array:
+    """x_t for t = 0 … T−1, the rounds in which x_t is sent, with the record replaced in round k."""
     T, d = dynamics.b.shape
     x = np.zeros((T + 1, d))
-    kernels_for(1 if once else T, "gossamer.privacy").forward(
-        *_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x
-    )
+    forward = kernels_for(T, "gossamer.privacy").forward
+    forward(*_arguments(dynamics, bound, window), k, *(slack or no_slack(dynamics)), x)
     return x[:-1]
 
 
