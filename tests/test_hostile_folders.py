@@ -104,7 +104,7 @@ def test_names_that_no_machine_has_end_a_start_in_a_sentence(place, gossamer):
     set_to(place, "party", "metrics", '"a..b:9400"')
     code, _, err = gossamer("peer", "run", place, "--quiet")
     assert code == 2
-    assert "[party] metrics = a..b:9400 is the name of no machine" in err
+    assert "[party] metrics = 'a..b:9400' names no machine" in err
 
 
 METHOD = """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 
@@ -20,7 +22,7 @@ import test_pair_keys as pair_keys
 from gossamer.peers.config import PrivacyPlan, read_config
 from gossamer.peers.declaration import declare
 from gossamer.peers.journal import InUse, Journal, Snapshot
-from gossamer.peers.journal_copy import database_in_memory, look_into
+from gossamer.peers.journal_copy import FRAME, LITTLE, LOG, InMemory, _summed, database_in_memory, look_into
 from gossamer.peers.process import LearnerProcess
 from test_hostile_folders import set_to
 from test_operations import edit, wait_until
@@ -128,7 +130,7 @@ CASES = {
     "records and [data] records = 21": setting("data", "records", "21"),
     "metrics = 'nonsense': expected HOST:PORT": setting("party", "metrics", '"nonsense"'),
     "metrics = '127.0.0.1:70000': expected": setting("party", "metrics", '"127.0.0.1:70000"'),
-    "metrics = a..b:9400 is the name of no machine": setting("party", "metrics", '"a..b:9400"'),
+    "metrics = 'a..b:9400' names no machine": setting("party", "metrics", '"a..b:9400"'),
     "listen = 'here': expected HOST:PORT": setting("party", "listen", '"here"'),
     "there is no folder": setting("party", "journal", '"nowhere/journal.db"'),
     "is no journal (file is not a database)": written("journal.db", "x,y\n1,2\n" * 99),
@@ -243,6 +245,22 @@ def test_files_that_never_stay_as_they_are_accuse_nobody(tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(gs.GossamerError, match="as it is"):
         look_into(path, lambda: (_ for _ in ()).throw(gs.GossamerError("as it is")))
+
+
+@pytest.mark.parametrize(("size", "count"), [(1001, 1), (1004, 1), (1 << 17, 1), (4096, 2**32 - 1)])
+def test_a_log_that_somebody_has_made_up_gets_a_sentence_or_counts_for_nothing(tmp_path, size, count):
+    """Its sums are right, so that no bit has flipped; SQLite takes pages of a power of two, up to 65536 bytes."""
+    path = tmp_path / "journal.db"
+    journal = Journal(path, "run", 1, "settings", "process")
+    journal.close()
+    head = LOG.pack(LITTLE, 3007000, size, 0, 1, 2, 0, 0)[:-8]
+    sums = _summed(head, "<", (0, 0))
+    frame, content = FRAME.pack(1, count, 1, 2, 0, 0)[:8], bytes(size)
+    with contextlib.suppress(ValueError):  # pages of an odd length have no sum
+        frame += struct.pack(">4I", 1, 2, *_summed(frame + content, "<", sums))
+    path.with_name("journal.db-wal").write_bytes(head + struct.pack(">2I", *sums) + frame + content)
+    with contextlib.suppress(gs.GossamerError):
+        Journal(path, "run", 1, "settings", "process", store=InMemory).close()
 
 
 def test_a_log_counts_up_to_its_first_wrong_sum(tmp_path):

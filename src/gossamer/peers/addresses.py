@@ -29,10 +29,12 @@ def check_address(what: str, address: str | None, least: int = 1) -> None:
         raise GossamerError(
             f"{what} = {address!r}: expected HOST:PORT with a port from 1 to {LAST}, such as 127.0.0.1:7400."
         )
-    try:
-        host_and_port(address)[0].encode("idna")
-    except UnicodeError as error:
-        raise GossamerError(f"{what} = {address} is the name of no machine ({error}): choose another.") from None
+    host = address.rpartition(":")[0]
+    plain = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:  # gRPC would take unix:/somewhere:80, and open it
+        check_host(plain)
+    except GossamerError as error:
+        raise GossamerError(f"{what} = {address!r:.120} names no machine: {error}") from None
 
 
 def host_and_port(address: str) -> tuple[str, int]:

@@ -29,6 +29,7 @@ from gossamer.peers.journal_place import HELD, MAGIC, file_at
 FORMATS = slice(18, 20)  # of a database: how it is written and read; 2 is with a log beside it, which memory has not
 LOG = struct.Struct(">8I")  # magic, version, size of a page, how often it was written back, two salts, two sums
 FRAME = struct.Struct(">6I")  # page, pages after a commit or 0, the two salts, two sums of all up to here
+SIZES = {2**k for k in range(9, 17)}  # of a page; SQLite takes a log of another for none
 LITTLE, BIG = 0x377F0682, 0x377F0683  # the magic says in which order numbers are summed
 TRIES, PAUSE = 5, 0.05  # looks at files that a learner writes meanwhile; seconds between them
 T = TypeVar("T")
@@ -136,6 +137,8 @@ def _with_log(data: bytearray, log: bytes) -> bytearray:
         if committed:
             pages |= begun
             begun, size, count = {}, len(content), committed
+            if count > max(len(data) // size, *pages):
+                raise sqlite3.DatabaseError("its log tells of more pages than there are")
     if not pages:
         return data
     data.extend(bytes(max(0, size * count - len(data))))
@@ -151,7 +154,7 @@ def _frames(log: bytes) -> Iterator[tuple[int, int, bytes]]:
         return
     magic, _, size, _, *salts, first, second = LOG.unpack_from(log)
     order = {LITTLE: "<", BIG: ">"}.get(magic)
-    if order is None or size < 512 or _summed(log[: LOG.size - 8], order, (0, 0)) != (first, second):
+    if order is None or size not in SIZES or _summed(log[: LOG.size - 8], order, (0, 0)) != (first, second):
         return
     sums, at = (first, second), LOG.size
     while at + FRAME.size + size <= len(log):

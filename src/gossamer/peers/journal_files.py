@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from gossamer.errors import GossamerError
-from gossamer.peers.journal_place import file_at
+from gossamer.peers.journal_place import Place, file_at
 from gossamer.peers.journal_sums import checksum_of, sum_of_messages
 from gossamer.peers.wire import Dtype
 
@@ -82,7 +82,7 @@ class Files:
         return self._path.with_name(f"{self._path.name}.{slot}")
 
     def head(self, slot: int) -> Head | None:
-        return _head_of(self.place(slot))
+        return _head_of(self._own(slot))
 
     def write(self, round_: int, about: bytes, vectors: Mapping[str, Any], tag: bytes) -> Row:
         """A round's file, from its start to behind its end; the row that names it is to be written after this."""
@@ -148,7 +148,7 @@ class Files:
     def row_of(self, round_: int) -> Row | None:
         """The row that a file of this round has behind its end; whether all of it is whole, `read` tells."""
         for slot in range(self._slots):
-            place = self.place(slot)
+            place = self._own(slot)
             head = _head_of(place)
             if head is None or head[1:] != (self._run, round_):
                 continue
@@ -159,13 +159,8 @@ class Files:
         return None
 
     def refuse_newer(self, newest: int) -> None:
-        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run.
-
-        The database itself is left out, under every name that it has: SQLite's lock is the process's, and goes as soon
-        as the process closes any other descriptor of the same file; then a second process could draw the same rounds.
-        """
-        names = [self._path.name, *(f"{self._path.name}-{part}" for part in ("wal", "shm", "journal"))]
-        own = {file_at(self._path.with_name(name)) for name in names}
+        """A crash leaves the files one round ahead of the database at most, and no other journal is of this run."""
+        own = self._of_database()
         for place in (each for each in self._path.parent.iterdir() if each.is_file() and file_at(each) not in own):
             head = _head_of(place)
             if head is None or head.run != self._run:
@@ -181,12 +176,28 @@ class Files:
                     "lost or put back in time, and would draw again what was sent; join a new run."
                 )
 
+    def _own(self, slot: int) -> Path:
+        """A slot's place, before it is opened; refuses what is no file there, or is the database under another name."""
+        place = self.place(slot)
+        if place.exists() and (not place.is_file() or file_at(place) in self._of_database()):
+            raise self.damaged(f"{place.name} is no file of a round")
+        return place
+
+    def _of_database(self) -> set[Place]:
+        """The database's own files, which are not to be opened here, under whatever names they have.
+
+        SQLite's lock is the process's, and goes as soon as the process closes any other descriptor of the same file;
+        then a second process could draw the same rounds.
+        """
+        names = [self._path.name, *(f"{self._path.name}-{part}" for part in ("wal", "shm", "journal"))]
+        return {at for name in names if (at := file_at(self._path.with_name(name))) is not None}
+
     def damaged(self, why: str) -> GossamerError:
         return damaged(self._path, why)
 
     def _file(self, slot: int) -> int:
         if slot not in self._open:
-            place = self.place(slot)
+            place = self._own(slot)
             fresh = not place.exists()
             self._open[slot] = self._opened(place)
             if fresh and self._power:

@@ -7,6 +7,7 @@ words then goes by how many unlike ones there are, not by records.
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import AnyOf, Argument, GossamerError, Part
+from gossamer.quoting import typed
 from gossamer.streams.cells import EPOCH, day, is_missing, number
 from gossamer.types import Array, Integers
 
@@ -99,16 +101,16 @@ class Columns:
             raise self.mistake_in(
                 name, wrong, "is a date", "leave the column out with ", Argument("drop", [name]),
                 ", or declare from when to when, ",
-                Argument("range", f"{name}={FIRST}:{LAST}", f"ranges={{{name!r}: ({FIRST!r}, {LAST!r})}}"),
+                _option("range", name, f"{FIRST}:{LAST}", f"({FIRST!r}, {LAST!r})"),
             )  # fmt: skip
         odd = words.names[int(wrong.argmax())]
         raise self.mistake_in(
             name, wrong, "is not a finite number" if odd else "is empty",
             "correct it, use ",
             AnyOf(
-                (Argument("categories", f"{name}='A|B'", f"categories={{{name!r}: ['A', 'B']}}"), " for categories"),
+                (_option("categories", name, "A|B", "['A', 'B']"), " for categories"),
                 (Argument("categorical", [name]), " to read them off the data, for runs without privacy"),
-                (Argument("split_by", name), " if it names the learners"),
+                (Argument("split_by", shlex.quote(name), f"split_by={name!r}"), " if it names the learners"),
                 Argument("drop", [name]),
             ),
         )  # fmt: skip
@@ -202,3 +204,9 @@ def text_of(value: Any, dates: bool = False) -> str:
 def check_width(source: str, line: int, row: Sequence[str], width: int) -> None:
     if len(row) != width:
         raise GossamerError(f"{source}, line {line}: {len(row)} values for {width} columns; correct that line.")
+
+
+def _option(option: str, name: str, value: str, in_python: str) -> Argument:
+    """What says something of a column, as it is typed: the name in the list's quotes, and all of it in the shell's."""
+    python = f"{'ranges' if option == 'range' else option}={{{name!r}: {in_python}}}"
+    return Argument(option, shlex.quote(f"{typed(name)}={value}"), python)
