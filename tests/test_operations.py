@@ -173,7 +173,7 @@ def up(tmp_path):
 
 
 MISTAKES = {
-    "cannot be used": lambda place: edit(place, "[party]\n", '[party]\njournal = "nowhere/journal.db"\n'),
+    "there is no folder": lambda place: edit(place, "[party]\n", '[party]\njournal = "nowhere/journal.db"\n'),
     "is not valid TOML": lambda place: edit(place, "[party]\n", "[party\n"),
     r"\[party\] of .*party.toml has no 'latte': perhaps late is": lambda place: edit(
         place, "[party]\n", "[party]\nlatte = 3\n"

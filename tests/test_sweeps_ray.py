@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,13 +13,33 @@ import pytest
 
 import gossamer as gs
 from gossamer.experiments.runs import Runs
-from sweep_jobs import Held, begun_by, kept_in, kill_one_that_began, tasks
+from sweep_jobs import LIMIT, Held, begun_by, kept_in, kill_one_that_began, tasks
 
 ray = pytest.importorskip("ray", reason="needs the extra `cluster`")
 pytestmark = pytest.mark.filterwarnings("ignore")  # what Ray warns of is its own
 OURS = [str(Path(gs.__file__).parents[1]), str(Path(__file__).parent)]  # where workers find modules
+ALONE = "GOSSAMER_TEST_ALONE"
 
 
+def alone(test):
+    """Run it in a process of its own. Ray forks, and its child may hang where other threads of this process are in
+    gRPC, as tests of parties leave them."""
+
+    @functools.wraps(test)
+    def apart(**fixtures):
+        if ALONE in os.environ:
+            test(**fixtures)
+            return
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{__file__}::{test.__name__}"]
+        done = subprocess.run(
+            command, env={**os.environ, ALONE: "1"}, capture_output=True, text=True, timeout=2 * LIMIT
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return apart
+
+
+@alone
 def test_a_study_on_ray_comes_to_the_same_bytes_though_a_worker_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(OURS))
     word, said = tmp_path / "word", []
@@ -36,6 +59,7 @@ def test_a_study_on_ray_comes_to_the_same_bytes_though_a_worker_is_killed(tmp_pa
     assert not ray.is_initialized(), "the cluster that was started is ended"
 
 
+@alone
 def test_a_cluster_with_another_version_is_refused_before_anything_runs_and_is_left_as_it_was(tmp_path):
     other = tmp_path / "other" / "gossamer"
     other.mkdir(parents=True)

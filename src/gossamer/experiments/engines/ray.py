@@ -11,8 +11,9 @@ from typing import Any
 
 import joblib
 
-from gossamer.errors import BadValue, GossamerError
+from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.experiments.engines.base import Engine
+from gossamer.experiments.workers import first_line
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported: it tells nobody that it is used
 import ray
@@ -55,7 +56,14 @@ def _start(address: str | None, jobs: int | None) -> None:
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
         cores = max(2, jobs or os.cpu_count() or 1)
-        ray.init("local", num_cpus=cores, include_dashboard=False, object_store_memory=STORE, **quiet)
+        try:
+            ray.init("local", num_cpus=cores, include_dashboard=False, object_store_memory=STORE, **quiet)
+        except Exception as error:  # which is what Ray raises where its processes are not there within 30 s
+            ray.shutdown()
+            raise GossamerError(
+                f"Ray did not start on this machine ({first_line(error)}): give the same again, or leave ",
+                Argument("engine"), " out.",
+            ) from None  # fmt: skip
         return
     try:
         with warnings.catch_warnings(action="ignore"):  # what goes wrong is said below
