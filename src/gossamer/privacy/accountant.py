@@ -38,6 +38,7 @@ ACCOUNTING = 3  # one more whenever a round would be booked, or its noise found,
 SAFE = 1 + 1e-9  # totals are enlarged by it: what is computed here is rounded, too
 FAR = 2**17  # rounds computed before the tail is proved
 SOON = FEW - 1  # rounds that are looked at first, because they may tell enough
+WHOLE = (int, np.integer)  # made once: it is asked for by every learner in every round
 MOST_BY_LAG = 4096  # rounds for which every record's losses are worked out one by one; the work is quadratic
 
 
@@ -241,7 +242,7 @@ class Accountant:
 
     def step(self, rounds: int = 1) -> None:
         """Charge the next rounds; changes nothing where they would overspend."""
-        if not isinstance(rounds, int | np.integer) or rounds < 0:
+        if not isinstance(rounds, WHOLE) or rounds < 0:
             raise GossamerError(f"step({rounds!r}): expected a whole number of rounds ≥ 0; what is sent stays spent.")
         if self.rounds + rounds > self._affordable and not self.affords(self.rounds + rounds):
             spent = self.epsilon_at(self.rounds, self.delta)

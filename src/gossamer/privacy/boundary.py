@@ -227,11 +227,14 @@ class PrivateBoundary:
         A tensor comes back in float64, because a scale rounded to a narrower kind could be a smaller one.
         """
         exact: Any = kind_of(value).widen(value)
-        kind, scale = kind_of(exact), times * self._scale(t)
-        most = CLAMP * kind.make(scale)
-        beyond = _count_beyond(exact, scale, CLAMP) if kind is NUMPY else int((abs(exact) > most).sum())
+        kind, scale = kind_of(exact), self._scale(t) if times == 1 else times * self._scale(t)
+        if kind is NUMPY:
+            beyond = _count_beyond(exact, scale, CLAMP)
+        else:
+            beyond = int((abs(exact) > CLAMP * kind.make(scale)).sum())
         if beyond:  # hardly ever
             self.clamped += beyond
+            most = CLAMP * kind.make(scale)
             exact = exact.clip(-most, most)
         clamped: Array = exact
         return clamped
@@ -264,7 +267,7 @@ class PrivateBoundary:
         if self._pairs is not None:
             return self._hidden(t, value, self._pairs)
         exact: Any = self.clamped_to_grid(t, value, times)
-        scale = kind_of(exact).make(times * self._scale(t))
+        scale = kind_of(exact).make(self._scale(t) if times == 1 else times * self._scale(t))
         noisy: Array = kind_of(value).narrow(self.mechanism.law.exact(exact, scale))
         return noisy
 
