@@ -127,7 +127,7 @@ def _refuse_twice(here: Mapping[int, Request]) -> None:
 def _refuse_other_ids(came: Mapping[int, Request], ids: Sequence[str]) -> None:
     """A party that is called as another learner in the network's file would get that one's links."""
     for i, request in came.items():
-        if request.name in ids and ids.index(request.name) != i:
+        if i < len(ids) and request.name in ids and ids.index(request.name) != i:
             its = ids.index(request.name)
             raise GossamerError(
                 f"the request of {request.name!r} would be learner {i}'s, which the network's file calls {ids[i]!r}, "
