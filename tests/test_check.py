@@ -65,6 +65,34 @@ def test_all_that_an_owner_must_know_is_there_and_nothing_is_changed(place, goss
     assert all(" ".join(facts["fingerprint"].split()[k : k + 4]) in shown for k in (0, 4, 8))
 
 
+def test_records_that_no_round_takes_are_counted(place, gossamer):
+    assert not [one for one in found(gossamer, place)[1]["warnings"] if "never used" in one]
+    lines = (place / "records.csv").read_text().splitlines()
+    (place / "records.csv").write_text("\n".join([*lines, *lines[1:], lines[1]]) + "\n")
+    warnings = found(gossamer, place)[1]["warnings"]
+    said = (
+        "21 of the 41 records are never used: 20 rounds take 1 each. All are used with per_round = 3, or in 41 rounds"
+    )
+    assert [one for one in warnings if one.startswith(said)]
+
+
+def test_a_file_that_is_to_grow_and_is_not_there_is_a_warning(place, gossamer):
+    (place / "records.csv").unlink()
+    follow(place)
+    code, about = found(gossamer, place)
+    assert code == 0
+    missing = f"{place / 'records.csv'} is not there"
+    assert [one for one in about["warnings"] if missing in one]
+
+
+def follow(place):
+    text = (place / "party.toml").read_text()
+    assert "[data]" in text
+    before, after = text.split("[data]", 1)
+    after = "\n".join(line for line in after.splitlines() if not line.startswith("follow"))
+    (place / "party.toml").write_text(f"{before}[data]\nfollow = true{after}\n")
+
+
 def test_a_run_without_a_budget_needs_its_owners_word(tmp_path, gossamer):
     make(tmp_path / "run", 20, RING, PrivacyPlan(), m=M)
     place = tmp_path / "run" / "learner-1"

@@ -54,6 +54,7 @@ def test_a_learner_is_seen_as_soon_as_its_process_is_gone():
     [
         ({"folder": "learner-0", "state": "not started"}, ("waiting", "starting")),
         (status(0, "waiting for records"), ("waiting", "waiting for records")),
+        (status(0, "waiting for records", file="a.csv"), ("waiting", "waiting for records in a.csv")),
         (status(0, updated=NOW - 9), ("late", "silent for 9 s")),
         (status(0, "done", updated=NOW - 9), ("done", "")),
         (status(0, "stopped", updated=NOW - 9), ("stopped", "in round 7")),

@@ -121,6 +121,14 @@ def test_waiting_is_said_when_it_lasts_and_then_ever_more_seldom(world):
     assert world.said() == ["learner 0 goes on in round 4 of 1000"]
 
 
+def test_the_file_that_is_waited_for_is_named(world):
+    world.all(state="running", life=1, round=0, steps=10)
+    world.said()
+    world.at(1, state="waiting for records", file="study/learner-1/records.csv")
+    heard = world.said(0) + world.said(9)
+    assert heard == ["learner 1 waits for records in study/learner-1/records.csv in round 0 of 10, for 9 s so far"]
+
+
 def test_records_that_come_slowly_do_not_fill_a_log(world):
     world.all(state="running", life=1, round=0, steps=10_000)
     world.said()

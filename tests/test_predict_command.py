@@ -119,6 +119,18 @@ def test_rows_without_a_target_are_not_scored_and_clipped_values_are_said(gossam
     assert "1 value of dose lay outside 0:5 and was clipped" in err
 
 
+def test_a_column_with_a_comma_in_its_name_is_kept_as_it_is_dropped(gossamer, tmp_path, visits):
+    rows = (tmp_path / "new.csv").read_text().replace("name,", '"family, ""first""",', 1)
+    (tmp_path / "new.csv").write_text(rows)
+    named = '"family, ""first""", id'
+    assert gossamer("predict", "run", "new.csv", "--out", "predictions.csv", "--keep", named)[0] == 0
+    assert list(read_csv(tmp_path / "predictions.csv")[0]) == ['family, "first"', "id", "prediction"]
+    (tmp_path / "few.csv").write_text(rows.replace("age", "years", 1))
+    code, _, err = gossamer("predict", "run", "few.csv")
+    assert code == 2
+    assert 'only "family, ""first""",' in err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

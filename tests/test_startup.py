@@ -107,6 +107,8 @@ def test_a_peer_that_waits_for_records_has_loaded_no_compiler(gossamer, tmp_path
     assert not [name for name in ("numba", "llvmlite", "matplotlib", "torch") if f"/{name}/" in maps]
     told = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert (told[0]["event"], told[0]["for"], told[0]["here"], told[0]["needed"]) == ("waiting", "records", 0, 4)
+    assert told[0]["file"] == str(folder / "records.csv")
+    assert json.loads((folder / "status.json").read_text())["file"] == str(folder / "records.csv")
 
 
 PEER = """

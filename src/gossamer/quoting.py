@@ -43,5 +43,5 @@ def typed(name: str, signs: str = ",=") -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def typed_list(names: Iterable[str]) -> str:
-    return ",".join(map(typed, names))
+def typed_list(names: Iterable[str], between: str = ",") -> str:
+    return between.join(map(typed, names))

@@ -26,7 +26,7 @@ from gossamer.errors import BadValue, GossamerError, NotProvable
 from gossamer.experiments.pages import Page
 from gossamer.networks import read_network
 from gossamer.spec import Spec
-from gossamer.spec.build import build_network, csv_arguments
+from gossamer.spec.build import build_network, csv_arguments, names_of
 from gossamer.spec.rules import learnt_by
 from gossamer.streams import from_csv
 
@@ -97,7 +97,7 @@ def _attacked(spec: Spec, rounds: int, suspects: int, runs: int) -> tuple[Attack
     if learnt.kind.name != "logistic":
         raise GossamerError("the target has not two classes: this attack is on logistic regression; name another.")
     stream = from_csv(**csv_arguments(spec, learnt, learners))
-    network = build_network(spec, stream.learners)
+    network = build_network(spec, stream.learners, names_of(stream))
     layout = schema_layout(stream.description["schema"])
     return Attacked(stream, layout, network, law, seed=seed, **given), Path(spec.data.csv).name
 

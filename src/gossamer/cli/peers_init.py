@@ -21,7 +21,9 @@ from gossamer.automatic import found_step
 from gossamer.datasets.mushrooms import NAMES, raw
 from gossamer.errors import Argument, BadValue, GossamerError
 from gossamer.models.registry import MODELS
-from gossamer.networks import Network, read_network
+from gossamer.networks import Network, is_named, read_network
+from gossamer.networks.files import ids_in
+from gossamer.networks.who import are_names, order_note
 from gossamer.peers.addresses import check_ports
 from gossamer.peers.boundary import boundary_of, setting_of_learners
 from gossamer.peers.certificates import name_of
@@ -51,6 +53,7 @@ from gossamer.streams.files import Reading, read_file
 STEPS, PER_ROUND = 1000, 4  # of parties that bring their own records
 EPSILON = "8"  # of each party, where nothing is said
 OWN_PAIRS = "secrets.json"  # the file that says who shares noise, where that has no name
+MOST_LISTED = 40  # learners whose ids are told; run.json has all
 MANY = 10_000  # records that parties are taken to have in all, where nobody knows how many they will bring
 
 
@@ -121,14 +124,16 @@ def make(folder: Path, spec: Spec, places: Places, numbers: str, lateness: int) 
         plan = Plan(config, folder / name_of(i), network, pairs)
         boundary = boundary_of(plan, plan.algorithm(), plan.model(), None if agreed is None else PartyPairs(i))
     files = {i: _csv(dealt.header, rows) for i, rows in enumerate(dealt.rows)}
-    make_folders(folder, network, configs, hosts, places.days, files, pairs, places.own_keys)
+    ids = _ids(spec)
+    make_folders(folder, network, configs, hosts, places.days, files, pairs, places.own_keys, ids)
     made = (
         f"{learners} learners in {folder}, {pace.steps} rounds of {pace.per_round} record{'s' * (pace.per_round > 1)}"
     )
+    who = order_note(str(spec.network.graph), ids, list(map(str, range(len(ids)))), MOST_LISTED)
     if places.own_keys:
-        return _next_with_own_keys(folder, made)
+        return _next_with_own_keys(folder, made, who)
     word = " --not-private" if spec.privacy.noise is not None else ""
-    sentences = _next_with_all_keys(folder, made, word)
+    sentences = [*_next_with_all_keys(folder, made, word), *who]
     if plan.secrets is not None:
         sentences += _of_secrets(_costs(boundary, pace.steps), plan.secrets.against)
     if not dealt.rows:
@@ -181,9 +186,17 @@ def _run(spec: Spec, learners: int, pace: Pace, numbers: str, lateness: int) -> 
         raise GossamerError(f"a run cannot be made of these options: {error}.") from None
 
 
-def _next_with_own_keys(folder: Path, made: str) -> list[str]:
+def _ids(spec: Spec) -> list[str]:
+    """What the network's file calls the learners, where it has names for them."""
+    graph = spec.network.graph
+    ids = [] if graph is None or is_named(graph) else ids_in(graph, spec.network.largest_component)
+    return ids if are_names(ids) else []
+
+
+def _next_with_own_keys(folder: Path, made: str, who: Sequence[str]) -> list[str]:
     return [
         f"{made}, and nobody's keys.",
+        *who,
         "Each party makes its own: gossamer party new FOLDER --address HOST:PORT; it sends you request.json.",
         f"Let them in, in the learners' order: gossamer peers sign {folder} REQUEST …",
         f"Keep {folder / 'authority' / 'key.pem'} apart: it signs certificates.",

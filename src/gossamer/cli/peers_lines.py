@@ -192,7 +192,8 @@ def _place(one: Status) -> str:
 def _awaited(one: Status) -> str:
     whom = [] if "records" in one["state"] else one.get("waits_for") or []
     listed = ", ".join(map(str, whom))
-    return f"learner{'s' if len(whom) > 1 else ''} {listed}" if whom else "records"
+    records = f"records in {one['file']}" if one.get("file") else "records"
+    return f"learner{'s' if len(whom) > 1 else ''} {listed}" if whom else records
 
 
 def _numbers(statuses: Sequence[Status]) -> str:

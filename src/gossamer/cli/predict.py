@@ -16,6 +16,8 @@ from gossamer.cli.words import printable
 from gossamer.errors import BadValue, GossamerError, near
 from gossamer.files import replace_file
 from gossamer.predictions.fitted import Encoded, FittedModel
+from gossamer.quoting import typed
+from gossamer.spec import languages
 from gossamer.streams.own import clipped_notes
 
 PREDICTION = "prediction"
@@ -49,7 +51,7 @@ def predict(
             f"give record.predict an array of its {len(model.names)} columns."
         )
     check_out(out, found, {run, rows})
-    names = [] if keep is None else [name.strip() for name in keep.split(",")]
+    names = [] if keep is None else languages.names([keep])
     taken = model.read(rows, names)
     assert isinstance(taken, Encoded)
     table = _table(model, taken, proba, {name: _kept(taken, name) for name in names})
@@ -78,7 +80,7 @@ def _kept(taken: Encoded, name: str) -> list[str]:
     """A column to be written as it came."""
     if name not in taken.columns.columns:
         perhaps = near(name, taken.columns.header)
-        raise BadValue("keep", name, f"{taken.columns.source} has no such column", perhaps or "leave it out")
+        raise BadValue("keep", typed(name), f"{taken.columns.source} has no such column", perhaps or "leave it out")
     words = taken.columns.words(name)
     return [words.names[k] for k in words.codes.tolist()]
 

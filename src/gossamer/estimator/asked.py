@@ -130,15 +130,15 @@ class Asked:
             return self.network.m
         return max(2, int(min(MOST_LEARNERS, records // 2)))
 
-    def network_of(self, spec: Spec, learners: int) -> Network:
+    def network_of(self, spec: Spec, names: Sequence[str]) -> Network:
         """Who talks to whom; a network of one's own must be for so many learners."""
         if isinstance(self.network, NetworkSchedule):
             raise BadValue("network", self.network, "estimators have one network in all rounds", "give that")
         if not isinstance(self.network, Network):
-            return build_network(spec, learners)
-        if self.network.m != learners:
+            return build_network(spec, len(names), names)
+        if self.network.m != len(names):
             raise BadValue(
-                "network", self.network, f"there are {learners} learners",
+                "network", self.network, f"there are {len(names)} learners",
                 "give a network of as many, or learner= for as many as it has",
             )  # fmt: skip
         return self.network

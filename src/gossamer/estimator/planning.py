@@ -101,7 +101,7 @@ def plan_of(
         spec = spec.but(clip=FAR_OFF * (table.bounds or schema.bounds).l1)
     ridge = ridge_of(spec, learnt.kind, int(steps * pace.sum()))
     model: Any = build_model(spec, learnt, (table.columns,), table, ridge, intercept=True)
-    network = asked.network_of(spec, len(names))
+    network = asked.network_of(spec, names)
     mechanism = build_mechanism(spec, len(names), horizon) if spec.private else None
     said = (*notes, *asked.notes_of(names))
     return Plan(spec, schema, table, tuple(names), dealt, pace, model, network, mechanism, steps, horizon, said)

@@ -59,7 +59,7 @@ def train(asked: Asked, given: Given) -> Trained:
     spec = asked.spec(given.target, asked.steps_for(count), asked.horizon)
     refuse_undeclared(asked, stream.table.undeclared)
     parts = build(spec, stream, asked.learnt)
-    network = asked.network_of(parts.spec, stream.learners)
+    network = asked.network_of(parts.spec, names)
     gradient: Any = parts.spec.algorithm.gradient
     record = simulate(
         parts.algorithm,

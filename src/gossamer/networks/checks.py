@@ -21,7 +21,6 @@ import scipy
 from numpy.typing import NDArray
 
 from gossamer.errors import AnyOf, Argument, GossamerError, Part
-from gossamer.types import Integers
 
 SUM_TOLERANCE = 1e-9
 FEW_LEARNERS = 128
@@ -123,17 +122,17 @@ def _check_diagonal(name: str, M: scipy.sparse.csr_array) -> None:
         )
 
 
-def check_connected(pulls: scipy.sparse.csr_array, pushes: scipy.sparse.csr_array, names: Integers) -> None:
+def check_connected(pulls: scipy.sparse.csr_array, pushes: scipy.sparse.csr_array, names: NDArray[Any]) -> None:
     """The last two of Assumption 1, for links of which entry (j, i) says that j sends to i; `names` are whose."""
     _check_strongly_connected(pulls, names)
     _check_spanning_tree(pushes, names)
 
 
-def _check_strongly_connected(links: scipy.sparse.csr_array, names: Integers | None = None) -> None:
+def _check_strongly_connected(links: scipy.sparse.csr_array, names: NDArray[Any] | None = None) -> None:
     from scipy.sparse.csgraph import breadth_first_order
 
     m = links.shape[0]
-    first = 0 if names is None else int(names[0])
+    first = 0 if names is None else names[0]
     for graph, cannot, edge in (
         (links, "cannot be reached from", "{0}→{1}"),
         (scipy.sparse.csr_array(links.T), "cannot reach", "{1}→{0}"),
@@ -141,14 +140,14 @@ def _check_strongly_connected(links: scipy.sparse.csr_array, names: Integers | N
         reached = breadth_first_order(graph, 0, return_predecessors=False)
         if len(reached) < m:
             lost = int(np.setdiff1d(np.arange(m), reached)[0])
-            lost = lost if names is None else int(names[lost])
+            lost = lost if names is None else names[lost]
             raise GossamerError(
                 f"G_R is not strongly connected: learner {lost} {cannot} learner {first}; add an edge such as "
                 f"{edge.format(first, lost)}."
             )
 
 
-def _check_spanning_tree(links: scipy.sparse.csr_array, names: Integers | None = None) -> None:
+def _check_spanning_tree(links: scipy.sparse.csr_array, names: NDArray[Any] | None = None) -> None:
     from scipy.sparse.csgraph import connected_components
 
     count, part = connected_components(links, directed=True, connection="strong")
@@ -156,7 +155,7 @@ def _check_spanning_tree(links: scipy.sparse.csr_array, names: Integers | None =
     sinks = np.setdiff1d(np.arange(count), sender[sender != receiver])  # components that push to no other one
     if len(sinks) > 1:
         a, b = (int(np.flatnonzero(part == s)[0]) for s in sinks[:2])
-        a, b = (a, b) if names is None else (int(names[a]), int(names[b]))
+        a, b = (a, b) if names is None else (names[a], names[b])
         raise GossamerError(
             f"G_Cᵀ has no spanning tree: nothing pushed over C gets from learner {a} to learner {b} nor back; "
             f"add an edge such as {a}→{b} to C."

@@ -5,7 +5,8 @@
     30	3352
 
 Ids are whole numbers or any texts without spaces; in ascending order they are learners 0, 1, 2, … So numbers that have
-no gaps and begin at 0 are the learners themselves. Words are separated by spaces, tabs or commas, `#` starts a comment.
+no gaps and begin at 0 are the learners themselves; who.py compares ids with the data's names. Words are separated by
+spaces, tabs or commas, `#` starts a comment.
 
 Where no line has a weight, links that are given again and links to oneself are left out, as such lists have them, and
 weights are 0.25, or less where a learner hears so many that it would keep too little of its own value. Where lines have
@@ -26,8 +27,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from gossamer.errors import Argument, GossamerError
-from gossamer.networks.checks import BrokenNetwork
+from gossamer.errors import Argument, GossamerError, Part
+from gossamer.networks.checks import BrokenNetwork, check_connected
 from gossamer.networks.network import Network
 from gossamer.types import Array, Integers
 
@@ -107,7 +108,7 @@ def _mistake(path: Path, lines: list[str], wrong: Callable[[list[str]], bool]) -
 
 def graph_of(path: Path, listed: EdgeList, largest: bool = False) -> Graph:
     """The network of an edge list; `path` is what a mistake is said of."""
-    ids, number = np.unique(listed.ids, return_inverse=True)
+    ids, number = _ascending(listed.ids)
     senders, receivers = number.reshape(-1, 2).T.astype(np.int64)
     weights, given, own, again = listed.weights, len(ids), 0, 0
     if weights is None:
@@ -126,15 +127,36 @@ def graph_of(path: Path, listed: EdgeList, largest: bool = False) -> Graph:
     try:
         return Graph(_network(len(ids), senders, receivers, weights), ids, given, again, own)
     except BrokenNetwork as error:
-        *parts, last = error.parts
+        numbered = np.array_equal(ids, np.arange(len(ids)))
+        in_ids = () if numbered else _said_of_ids(error, ids)
+        *parts, last = in_ids or error.parts
         parts.append(str(last).removesuffix("."))
         most = int(np.bincount(part).max())
         if len(ids) == given and count > 1 and most > 1:
             keep = f", or keep the {most} learners of the largest part in which all reach one another with "
             parts += [keep, Argument("largest_component", True, python="largest=True")]
-        if not np.array_equal(ids, np.arange(len(ids))):
+        if not in_ids and not numbered:
             parts.append(" (in ascending order, ids are learners 0, 1, …)")
         raise BrokenNetwork(error.R, error.C, *parts, ".") from None
+
+
+def _ascending(words: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The ids in the order in which data list their learners, and which of them each word is."""
+    ids, number = np.unique(words, return_inverse=True)
+    if ids.dtype.kind == "i" or not all(one.isascii() and one.isdigit() for one in ids.tolist()):
+        return ids, number
+    order = np.array(sorted(range(len(ids)), key=lambda k: int(ids[k])))  # texts such as 01, or beyond 64 bits
+    return ids[order], np.argsort(order)[number]
+
+
+def _said_of_ids(error: BrokenNetwork, ids: NDArray[Any]) -> tuple[Part, ...]:
+    """Who cannot reach whom, in the file's own ids; () where something else is wrong."""
+    links = [scipy.sparse.csr_array((M.T > 0).astype(float)) for M in (error.R, error.C)]
+    try:
+        check_connected(links[0], links[1], ids)
+    except GossamerError as said:
+        return said.parts
+    return ()
 
 
 def _strong_parts(m: int, senders: Integers, receivers: Integers) -> tuple[int, Integers]:

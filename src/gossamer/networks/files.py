@@ -44,7 +44,7 @@ def read_network(source: str, learners: int | None = None, largest: bool = False
     elif source in NAMES:
         network = NAMES[source](learners if learners is not None else 10)
     else:
-        network = _read_once(Path(source), largest)
+        network = _read_once(Path(source), largest).network
     if learners is not None and network.m != learners:
         raise GossamerError(
             f"the network {source} has {network.m} learners and the run has {learners}: use ",
@@ -53,18 +53,23 @@ def read_network(source: str, learners: int | None = None, largest: bool = False
     return network
 
 
-def _read_once(path: Path, largest: bool) -> Network:
+def ids_in(source: str, largest: bool = False) -> list[str]:
+    """What a network's file calls its learners, in their order."""
+    return [str(one) for one in _read_once(Path(source), largest).ids.tolist()]
+
+
+def _read_once(path: Path, largest: bool) -> Graph:
     """A file's network; a run that asks first how many learners it has does not read it twice."""
     try:
         about = path.stat()
     except OSError:
-        return read_graph(path, largest).network  # which says what is wrong
-    return _network_at(path, path.absolute(), largest, about.st_mtime_ns, about.st_size)
+        return read_graph(path, largest)  # which says what is wrong
+    return _graph_at(path, path.absolute(), largest, about.st_mtime_ns, about.st_size)
 
 
 @lru_cache(maxsize=1)
-def _network_at(path: Path, place: Path, largest: bool, changed: int, size: int) -> Network:
-    return read_graph(path, largest).network
+def _graph_at(path: Path, place: Path, largest: bool, changed: int, size: int) -> Graph:
+    return read_graph(path, largest)
 
 
 def read_graph(path: Path, largest: bool = False) -> Graph:

@@ -268,11 +268,28 @@ def _records(
     if data.path == "-":
         return {"records": "from standard input"}
     if data.follow and not path.exists():
+        warnings.append(
+            f"It waits for records before it listens: {path} is not there. Put it there, or mend [data] path."
+        )
         return {"records": f"none yet: {path} is followed when it comes"}
     needed = (first + 1) * run.per_round
     if data.follow and len(records) < needed:
         warnings.append(f"It waits for records before it listens: {needed} are needed, {len(records)} are there.")
+    if not data.follow:
+        warnings.extend(_unread(plan, len(records)))
     return {"records": f"{len(records)} in {path}, of {run.steps} rounds of {run.per_round}"}
+
+
+def _unread(plan: Plan, held: int) -> Iterator[str]:
+    """Records of a file that does not grow which no round takes, and what would take them: all parties agree on it."""
+    run = plan.config.run
+    held = min(held, plan.config.data.records or held)  # what an owner has left out is left out
+    if held > run.steps * run.per_round:
+        yield (
+            f"{held - run.steps * run.per_round} of the {held} records are never used: {run.steps} rounds take "
+            f"{run.per_round} each. All are used with per_round = {-(-held // run.steps)}, or in "
+            f"{-(-held // run.per_round)} rounds, which all parties must agree on."
+        )
 
 
 def _warnings(plan: Plan) -> Iterator[str]:

@@ -47,7 +47,7 @@ from gossamer.peers.certificates import (
 )
 from gossamer.peers.compared import words_of
 from gossamer.peers.config import Config, Neighbour, Plan, read_config, to_toml
-from gossamer.peers.folders import learners_in
+from gossamer.peers.folders import ids_of, learners_in
 from gossamer.peers.key_files import AUTHORITY, CERTIFICATE, MEMBERS, read_authority
 from gossamer.peers.own_folder import REQUEST
 from gossamer.peers.pair_keys import fingerprint_of
@@ -81,6 +81,8 @@ def sign(study: Path, files: Sequence[Path], learner: int | None, authority: Pat
     if len(requests) > len(free):
         raise GossamerError(f"{len(requests)} requests for {len(free)} learners that have none: leave some out.")
     came = dict(zip(free, requests, strict=False))
+    if learner is None:
+        _refuse_other_ids(came, ids_of(study))
     here |= came
     _refuse_twice(here)
     for i, request in came.items():
@@ -120,6 +122,17 @@ def _refuse_twice(here: Mapping[int, Request]) -> None:
                     "with 'gossamer party new', or say --learner to replace one."
                 )
             seen[given] = i
+
+
+def _refuse_other_ids(came: Mapping[int, Request], ids: Sequence[str]) -> None:
+    """A party that is called as another learner in the network's file would get that one's links."""
+    for i, request in came.items():
+        if i < len(ids) and request.name in ids and ids.index(request.name) != i:
+            its = ids.index(request.name)
+            raise GossamerError(
+                f"the request of {request.name!r} would be learner {i}'s, which the network's file calls {ids[i]!r}, "
+                f"and {request.name!r} is learner {its} there: give requests in that order, or say --learner {its}."
+            )
 
 
 def _final(

@@ -44,7 +44,7 @@ class Records:
     def __init__(
         self, path: Path, format_: Format, schema: Schema, per_round: int, follow: bool, most: int | None = None
     ) -> None:
-        self._path, self._schema = path, schema
+        self.path, self._schema = path, schema
         self._per_round, self._follow, self._most = per_round, follow, most
         self.clipped = Counter[str]()  # values outside of their ranges, by column: for the owner alone
         self._source = source_of(path, format_, schema, follow)

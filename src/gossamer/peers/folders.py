@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from msgspec.structs import replace
@@ -44,11 +45,13 @@ def make_folders(
     records: Mapping[int, str],
     pairs: Network | None = None,
     own_keys: bool = False,
+    ids: Sequence[str] = (),
 ) -> None:
     """Write the folders of a run whole, or refuse; `records[i]` is a CSV file for learner i to begin with.
 
     Where noise is shared every party gets a secret for it, and the others' certificates; `pairs` is who shares it, if
-    that has no name. With `own_keys` there is no key but the authority's: gossamer.peers.enrolment lets parties in.
+    that has no name. `ids` are what the network's file calls the learners, if it does. With `own_keys` there is no key
+    but the authority's: gossamer.peers.enrolment lets parties in.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GossamerError(f"{folder} exists already: give a new folder.")
@@ -63,7 +66,7 @@ def make_folders(
     if own_keys:
         for i, config in enumerate(configs):
             _write_public(folder / name_of(i), config, network, pairs)
-        return _write_about(folder, run)
+        return _write_about(folder, run, ids)
     secrets = [None if config.secrets is None else X25519PrivateKey.generate() for config in configs]
     shared = [None if secret is None else secret.public_key() for secret in secrets]
     owns = [issue_certificate(signer, i, certificate_hosts(hosts[i]), days, shared[i]) for i in range(len(configs))]
@@ -79,12 +82,23 @@ def make_folders(
             replace_file(place / config.party.partners, b"".join(own.certificate for own in owns))
             config = replace(config, secrets=replace(config.secrets, keys=keys))
         _write_public(place, config, network, pairs)
-    _write_about(folder, run)
+    _write_about(folder, run, ids)
 
 
-def _write_about(folder: Path, run: Run) -> None:
-    about = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
+def _write_about(folder: Path, run: Run, ids: Sequence[str]) -> None:
+    about: dict[str, Any] = {"id": run.id, "learners": run.learners, "steps": run.steps, "method": run.method}
+    about |= {"ids": list(ids)} if ids else {}
     replace_file(folder / "run.json", (json.dumps(about) + "\n").encode())
+
+
+def ids_of(folder: Path) -> list[str]:
+    """What the network's file calls the learners of a run, in their order, where it has names for them."""
+    try:
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []  # it is for people: nothing of a run rests on it
+    ids = about.get("ids") if isinstance(about, dict) else None
+    return [str(one) for one in ids] if isinstance(ids, list) else []
 
 
 def _write_public(place: Path, config: Config, network: Network, pairs: Network | None) -> None:

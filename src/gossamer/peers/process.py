@@ -37,7 +37,7 @@ from gossamer.peers.pair_keys import PartyPairs, agree_on_keys, partners_keys, t
 from gossamer.peers.party import Party
 from gossamer.peers.passing import passing_state
 from gossamer.peers.starting import check_rounds, memory_of, open_journal, place_of_records, read_records
-from gossamer.peers.status import EVERY, Status, write_failure
+from gossamer.peers.status import EVERY, RECORDS, Status, write_failure
 from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 
 TICK, LINGER, LEAVE_AGAIN = 0.2, 30.0, 5.0  # seconds
@@ -161,11 +161,12 @@ class LearnerProcess:
         while not self.feed.here(first) and not stop.is_set():
             if self._spool is not None:
                 self._spool.check()
-            self._status.write("waiting for records")
+            self._status.write(RECORDS)
             if (waited := time.monotonic() - began) >= say_after:
                 say_after = max(2 * say_after, SAY)
                 about = {"round": first, "seconds": round(waited, 1), "for": "records"}
-                log.warning("waiting", extra=about | {"here": len(self.feed), "needed": needed})
+                about |= {"here": len(self.feed), "needed": needed, "file": str(self.feed.path)}
+                log.warning("waiting", extra=about)
             await _sleep(stop, TICK)
         return not stop.is_set()
 

@@ -68,7 +68,9 @@ def _alone(one: Mapping[str, Any], pids: Mapping[str, int] | None, now: float) -
         said = f"{one['state']}: {one.get('why', '')}"
     if state == "waiting":
         whom = one.get("waits_for") or []
-        said = f"waits for {_learners(whom)}" if whom else str(one["state"]).replace("not started", "starting")
+        where = f" in {one['file']}" if one.get("file") else ""
+        alone = str(one["state"]).replace("not started", "starting") + where
+        said = f"waits for {_learners(whom)}" if whom else alone
     if one.get("differs") and state == "waiting":
         said = "settings differ"
     if one["state"] == "held":

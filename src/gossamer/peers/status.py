@@ -33,6 +33,7 @@ from gossamer.version import __version__
 EVERY = 1.0  # seconds
 ENDED = ("done", "stopped")
 NAME = "status.json"
+RECORDS = "waiting for records"  # a state
 NUMBERS = {"learner": int, "life": int, "round": int, "steps": int, "updated": float | int, "waits": float | int}
 
 
@@ -103,6 +104,8 @@ class Status:
         self.state = state or self.state
         if self.node is not None:
             about |= self._progress(self.node, state)
+        if self.state == RECORDS:
+            about["file"] = str(self._feed.path)
         if self._file.failed:
             about["unwritten"] = self._file.failed
         self._file.write(about | {"state": self.state})
@@ -123,7 +126,7 @@ class Status:
         party = node.party
         waits_for = [] if state or node.done or node.waiting < EVERY else node.waits_for
         if state is None:
-            starved = "waiting for records" if party.starved else "running"
+            starved = RECORDS if party.starved else "running"
             going_on = "delivering" if party.finished else "waiting" if waits_for else starved
             self.state = "held" if node.doubts.halting else going_on
         self.errors = self._own_errors(party.state.theta)

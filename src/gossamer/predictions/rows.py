@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import GossamerError, near
+from gossamer.quoting import typed
 from gossamer.streams.columns import Column, Columns, Numbers, words_of
 from gossamer.streams.files import Reading, read_file
 from gossamer.streams.frames import columns_of_frame
@@ -26,8 +27,9 @@ def columns_of(rows: Any, schema: Schema, keep: Sequence[str] = ()) -> Columns:
     for name in schema.features:
         if name not in columns.columns:
             perhaps = near(name, columns.header)
+            there = few(list(map(typed, columns.header)), 8)
             raise GossamerError(
-                f"{columns.source}: no column {name!r}, which the model needs, only {few(columns.header, 8)}: add it"
+                f"{columns.source}: no column {name!r}, which the model needs, only {there}: add it"
                 + (f", {perhaps}." if perhaps else ".")
             )
     return replace(columns, remedy=REMEDY)
@@ -77,7 +79,7 @@ def _from_array(rows: Any, features: Sequence[str], words: Collection[str]) -> C
     if table.ndim != 2 or table.shape[1] != len(features):
         raise GossamerError(
             f"{SOURCE} have shape {table.shape}, expected (rows, {len(features)}), the columns being "
-            f"{few(features, 8)}: put them in this order, or give rows with names."
+            f"{few(list(map(typed, features)), 8)}: put them in this order, or give rows with names."
         )
     return _from_columns(dict(zip(features, table.T, strict=True)), words)
 

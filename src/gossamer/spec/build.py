@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,6 +16,8 @@ from gossamer.models import Clip, Model
 from gossamer.models.registry import MODELS, Wanted
 from gossamer.models.standard import Standardise
 from gossamer.networks import Network, NetworkSchedule, is_named, read_network, read_pairs, read_schedule
+from gossamer.networks.files import ids_in
+from gossamer.networks.who import check_same, order_note
 from gossamer.privacy import Mechanism, Secrets
 from gossamer.privacy.laws import law_named
 from gossamer.privacy.mechanisms import mechanism_named
@@ -100,7 +102,8 @@ def build(spec: Spec, read: OnePass | None = None, learnt: Learnt | None = None)
         refuse_unbounded(model)
     steps, why = run_length(spec, dataset, stream)
     changes = build_schedule(spec, network)
-    return Parts(spec, stream, model, network, algorithm, mechanism, steps, why, changes)
+    said = why if read is not None else [*why, *_who_is_who(spec, stream)]
+    return Parts(spec, stream, model, network, algorithm, mechanism, steps, said, changes)
 
 
 def build_data(
@@ -123,7 +126,18 @@ def build_data(
     records = int(stream.room(2**40).sum()) if dataset is None else None
     ridge = ridge_of(spec, learnt.kind, records)
     model = build_model(spec, learnt, shape or (stream.table.columns,), stream.table, ridge, dataset is None)
-    return stream, model, build_network(spec, stream.learners)
+    return stream, model, build_network(spec, stream.learners, names_of(stream))
+
+
+def names_of(stream: Stream) -> list[str]:
+    """The learners as the data name them; else their numbers."""
+    return list(stream.description.get("names") or map(str, range(stream.learners)))
+
+
+def _who_is_who(spec: Spec, stream: Stream) -> list[Sentence]:
+    """Which learner is which id of the network's file, where that is not plain."""
+    graph, largest = spec.network.graph, spec.network.largest_component
+    return [] if graph is None or is_named(graph) else order_note(graph, ids_in(graph, largest), names_of(stream))
 
 
 def _learners_of(graph: str | None, largest: bool) -> int:
@@ -139,12 +153,15 @@ def decide_delta(spec: Spec, dataset: Dataset | None, stream: Stream) -> Spec:
     return spec.but(delta=small_delta(int(stream.room(2**40).sum())))
 
 
-def build_network(spec: Spec, learners: int) -> Network:
+def build_network(spec: Spec, learners: int, names: Sequence[str] = ()) -> Network:
+    """Who talks to whom; refuses a file whose ids are other names than the learners'."""
     source, largest = spec.network.graph, spec.network.largest_component
     if largest and (source is None or is_named(source)):
         raise GossamerError(
             Argument("largest_component", True), " is for a network's file: give ", Argument("graph"), "."
         )
+    if names and source is not None and not is_named(source):
+        check_same(source, ids_in(source, largest), names)
     return read_network(source or ("paper" if learners == 10 else "random"), learners, largest)
 
 

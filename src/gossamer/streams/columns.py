@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import AnyOf, Argument, GossamerError, Part
-from gossamer.quoting import typed
+from gossamer.quoting import typed, typed_list
 from gossamer.streams.cells import EPOCH, day, is_missing, number
 from gossamer.types import Array, Integers
 
@@ -69,7 +69,9 @@ class Columns:
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
-            raise GossamerError(f"{self.source} has no column {name!r}: expected one of {', '.join(self.header)}.")
+            raise GossamerError(
+                f"{self.source} has no column {name!r}: expected one of {typed_list(self.header, ', ')}."
+            )
         return self.columns[name]
 
     def words(self, name: str) -> Words:

@@ -161,7 +161,8 @@ def notes_of(found: Inferred, schema: Schema) -> list[Sentence]:
         said = ", ".join(f"{name} ({value})" for name, value in list(found.constant.items())[:MOST_SAID])
         notes.append(Sentence(f"Left out, because every record has the same value there: {said}."))
     if found.automatic:
-        notes.append(Sentence(f"Columns that hold words were taken as categories: {few(found.automatic, MOST_SAID)}."))
+        words = list(map(typed, found.automatic))
+        notes.append(Sentence(f"Columns that hold words were taken as categories: {few(words, MOST_SAID)}."))
     undeclared = undeclared_of(found, schema)
     return notes + ([undeclared.capitalised] if undeclared is not None else [])
 
@@ -169,18 +170,19 @@ def notes_of(found: Inferred, schema: Schema) -> list[Sentence]:
 def undeclared_of(found: Inferred, schema: Schema) -> Sentence | None:
     """What was read off the data and how to declare it; None where all was declared."""
     what, options = list[Part](), list[Part]()
+    constant, categories = (list(map(typed, names)) for names in (found.constant, sorted(found.categories)))
     numbers = [name for name in [*schema.features, schema.target] if name in found.ranges]
     if numbers:
-        what.append(f"the ranges of {few(numbers)}")
+        what.append(f"the ranges of {few(list(map(typed, numbers)))}")
         options.append(range_argument({name: found.extremes[name] for name in numbers}))
     if found.categories:
-        what.append(f"the categories of {few(sorted(found.categories))}")
+        what.append(f"the categories of {few(categories)}")
         options += [_categories_argument(name, found.categories[name]) for name in sorted(found.categories)[:MOST_SAID]]
     if found.classes:
         what.append(f"the classes of {schema.target}")
         options.append(Argument("classes", found.classes[:MOST_SAID]))
     if found.constant:
-        what.append(f"what {few(list(found.constant))} may hold")
+        what.append(f"what {few(constant)} may hold")
         options.append(Argument("drop", list(found.constant)[:MOST_SAID]))
     if not what:
         return None
