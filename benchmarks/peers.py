@@ -45,6 +45,7 @@ import gossamer as gs
 from gossamer import rounds as rounds_module
 from gossamer.peers import certificates, wire
 from gossamer.peers import party as party_module
+from gossamer.peers import turns as turns_module
 from gossamer.peers.certificates import Identities, Pair
 from gossamer.peers.journal import Journal
 from gossamer.peers.links import Links
@@ -52,6 +53,7 @@ from gossamer.peers.memory import keep_large_pages
 from gossamer.peers.node import Node
 from gossamer.peers.outbox import Outbox
 from gossamer.peers.party import Party
+from gossamer.peers.threads import compute_in_one_thread
 from gossamer.peers.transport import Wiring
 from gossamer.peers.turns import rounds_kept
 from gossamer.peers.wire import MESSAGE_LIMIT, PAYLOAD_LIMIT, Dtype
@@ -124,7 +126,7 @@ STAGES = [
     ("frames read: checksum, header", wire, "unpack"),
     ("numbers checked, kept", Party, "receive"),
     ("mixing", Party, "_mixed"),
-    ("frames written: checksum, copy", party_module, "pack_vectors"),
+    ("frames written: checksum, copy", turns_module, "pack_vectors"),
     ("numbers as they travel", party_module, "encode"),
     ("noise", PrivateBoundary, "_noised"),
     ("noise", PrivateBoundary, "release"),
@@ -146,6 +148,7 @@ def learner(task: Task, about: Together) -> Found:
 async def _learner(task: Task, about: Together) -> Found:
     i, n, dtype, steps = about.i, task.n, task.dtype, task.steps
     keep_large_pages(n)
+    compute_in_one_thread()
     stages = Stages() if task.stages else None
     journal = Journal(about.folder / f"{i}.db", "bench", i, "", "process", rounds_kept(n, dtype, 0))
     party = party_of(i, n, dtype, task.noise, steps, journal)

@@ -53,16 +53,34 @@ def test_without_a_party_that_is_lost_the_others_are_collected(folder):
     np.testing.assert_array_equal(collect_outcomes(folder, [0, 2]).theta[:, 0], [1.0, 3.0])
 
 
-def test_who_left_and_who_joined_is_said(folder):
+def test_who_left_is_left_out_and_who_joined_is_said(folder, gossamer):
     put_outcome(folder, 2, round_=5, left=5)
     (folder / "learner-7").mkdir()
     put_outcome(folder, 7, joined=6)
+    (folder / "learner-8").mkdir()
+    put_outcome(folder, 8, round_=8, joined=6, **{"put out": 8})
     record = collect_outcomes(folder)
     assert record.t == 9, "the rounds of those who stayed"
-    assert "Learner 2 left in round 5." in record.notes
-    assert "Learner 7 joined in round 6." in record.notes
-    assert not any("stopped after" in note for note in record.notes)
-    assert record.notes[0] == "The models are those of learners 0, 1, 2, 3, 7, in this order."
+    np.testing.assert_array_equal(record.theta[:, 0], [0.0, 1.0, 3.0, 7.0])
+    assert record.notes == (
+        "The models are those of learners 0, 1, 3, 7, in this order. Collected without learners 2, 8.",
+        "Learner 2 left in round 5: its model of then is not among them.",
+        "Learner 8 joined in round 6 and was put out in round 8: its model of then is not among them.",
+        "Learner 7 joined in round 6.",
+    )
+    assert len(collect_outcomes(folder, [7, 8]).theta) == 3
+    code, out, err = gossamer("peers", "collect", "run")
+    assert code == 0, err
+    assert "Learner 2 left in round 5: its model" in out
+    assert len(gs.Record.load("collected").theta) == 4
+
+
+def test_where_all_have_left_their_models_are_all_that_there_is(folder):
+    for i in (0, 1, 3):
+        put_outcome(folder, i, round_=5 + i, left=5 + i)
+    record = collect_outcomes(folder, [2])
+    np.testing.assert_array_equal(record.theta[:, 0], [0.0, 1.0, 3.0])
+    assert "Learner 3 left in round 8." in record.notes
 
 
 def test_whom_a_run_has_not_is_refused(folder, gossamer):

@@ -60,6 +60,7 @@ def test_a_learner_is_seen_as_soon_as_its_process_is_gone():
         (status(0, "stopped", updated=NOW - 9), ("stopped", "in round 7")),
         (status(0, "failed", why="the disk is full."), ("failed", "the disk is full.")),
         (status(0, "waiting", differs={"1": "…"}, waits_for=[1]), ("waiting", "settings differ")),
+        (status(0, "put out", differs={"1": "…"}, waits_for=[1]), ("waiting", "is told that it was put out")),
     ],
 )
 def test_what_is_said_of_a_learner(one, expected):

@@ -13,6 +13,7 @@ import gossamer as gs
 pytest.importorskip("msgspec", reason="needs the extra `peers`")
 from gossamer.peers.membership import read_change
 from gossamer.peers.release import OWN_RELEASE
+from gossamer.peers.transport import Arrived
 from gossamer.peers.wire import unpack
 from membership_runs import ALGORITHM_1, ONE_WAY, PUSH_PULL, STEP, STEPS, M, by_hand, change_of, compare, teams
 from peers_hub import Faults
@@ -140,6 +141,27 @@ def test_who_comes_back_after_it_was_put_out_is_told_so(team_of):
     assert team.parties[3].round < 25
     team.nodes[3].accept(document)
     assert team.parties[3].put_out
+
+
+def test_who_was_put_out_hears_that_alone_and_nothing_of_its_journal(team_of):
+    """The others are in rounds that they reached without it: to say so would be to say that its journal is old."""
+    team = team_of()
+    team.reach(6)
+    team.dead.add(3)
+    team.accept(4, change_of(team, 25, lost=[3]))
+    gone, other = team.nodes[3], next(iter(team.parties[3].tells))
+    team.until(lambda: team.parties[other].round >= 12)
+    gone.greet()
+    for t in (12, STEPS):  # before the round of the change, and after it
+        team.until(lambda t=t: team.parties[other].round >= t)
+        for frame in team.nodes[other].answer_stranger(3):
+            gone.take(Arrived(other, frame, True))
+        said = team.nodes[other].take(Arrived(3, gone.hello, True))
+        assert said.reason == "put out"
+    assert not gone.doubts.held
+    (sentence,) = gone.differences.values()
+    assert f"learner {other} says: learner 3 was put out by change 1, of round 25" in sentence
+    assert not any(j == 3 and reason == "refused" for j, reason in team.nodes[other].refused)
 
 
 def sums(team, name, members, rounds):

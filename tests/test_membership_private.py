@@ -81,6 +81,30 @@ def test_a_change_that_this_party_would_refuse_is_not_accepted(tmp_path, gossame
     assert not (tmp_path / "run/learner-0/changes").exists()
 
 
+def test_a_change_of_a_round_that_has_been_is_refused_with_one_that_is_late_enough(tmp_path, gossamer):
+    folder = tmp_path / "run"
+    make(folder, STEPS, RING, AT_SOURCE, M)
+
+    def in_round(t):
+        about = {"learner": 0, "state": "running", "round": t, "steps": STEPS}
+        (folder / "learner-0/status.json").write_text(json.dumps(about))
+
+    def accepts(at, *again):
+        assert gossamer("peers", "change", "run", "--at", at, "--leave", 3, *again)[0] == 0
+        code, _, err = gossamer("peer", "accept", "run/learner-0", "run/changes/1.json")
+        return code == 0, " ".join(err.split())
+
+    in_round(STEPS - 1)
+    accepted, err = accepts(10)
+    assert not accepted
+    assert "is in round 29 of 30: make it again with a later one (gossamer peers change" in err, "none is early enough"
+    in_round(20)
+    accepted, err = accepts(20, "--again")
+    assert not accepted
+    assert "is in round 20 of 30: make it again with round 24 or" in err, "the other three are three links away at most"
+    assert accepts(24, "--again")[0]
+
+
 def test_who_joins_is_charged_for_the_rounds_before_it_and_has_their_records(tmp_path):
     folder = tmp_path / "run"
     make(folder, STEPS, RING, AT_SOURCE, M)

@@ -161,6 +161,14 @@ def test_one_that_is_silent_holds_up_nobody(endpoints, answering, gossamer):
     assert [one["whom"] for one in told["troubles"]] == bad
 
 
+def test_one_look_at_a_party_that_has_ended_cannot_tell_it_from_one_that_is_down(endpoints, gossamer):
+    at = endpoints(text_of(0, round=40), text_of(1, round=100))
+    endpoints.end(1)
+    code, out, err = gossamer("peers", "watch", *at, "--once")
+    assert code == 1, err
+    assert f"{at[1]} does not answer so far: Connection refused, so it is not there, or has ended." in out
+
+
 def test_the_table_of_a_run_that_is_well(endpoints, gossamer):
     at = endpoints(text_of(0, round=40), text_of(1, round=38, certificate_days_left=200.5), text_of(2, epsilon_spent=7))
     code, out, err = gossamer("peers", "watch", *at, "--once")
@@ -360,7 +368,8 @@ def test_a_log_gets_what_is_new_and_an_end(endpoints, capsys):
     said = heard("round 10 of 100 is reached by all that answer")
     assert "late: no longer, learner 1" in said
     endpoints.end(1)
-    heard(f"unreachable: learner 1 at {at[1]} does not answer for 0 s: Connection refused.")
+    why = "Connection refused, so it is not there, or has ended."
+    heard(f"unreachable: learner 1 at {at[1]} does not answer for 0 s: {why}")
     endpoints.texts[first] = text_of(0, round=100)
     heard("learner 0 has all its 100 rounds")
     assert not watch.seen()[1].done

@@ -16,6 +16,7 @@ from gossamer.peers.config import Plan
 from gossamer.peers.credentials import read_identities
 from gossamer.peers.key_files import read_authority
 from gossamer.peers.membership import FOLDER, Change, read_change
+from gossamer.peers.passing_on import surely_in_time
 from gossamer.peers.proposing import Wanted, make_place, propose, save
 from gossamer.peers.signed import Signed, read_signed
 from gossamer.peers.status import read_statuses
@@ -77,9 +78,11 @@ def accept_change(console: Console, plan: Plan, signed: Signed, document: Path) 
     change = read_change(signed)
     now = next((one.get("round", 0) for one in read_statuses(plan.folder)), 0)
     if change.at <= now and not (plan.folder / FOLDER / f"{change.version}.json").exists():
+        enough, steps = surely_in_time(change, now, plan.config.run.lateness), plan.config.run.steps
+        later = f"round {enough} or, as it goes on meanwhile, a later one" if enough < steps else "a later one"
         raise GossamerError(
-            f"{change.named} is of round {change.at}, and learner {plan.learner} is in round {now}: make it again with "
-            "a later one, gossamer peers change … --at ROUND --again."
+            f"{change.named} is of round {change.at}, and learner {plan.learner} is in round {now} of {steps}: make it "
+            f"again with {later} (gossamer peers change … --at ROUND --again)."
         )
     refuse_fixed(plan, change)
     before = set(change.members) - change.joins | change.leaves

@@ -266,7 +266,9 @@ def watch(
     every: float = typer.Option(5.0, min=0.5, max=3600, help="Seconds from one question to the next."),
     timeout: float = typer.Option(5.0, min=0.1, max=600, help="Seconds that an answer may take."),
     late: float = typer.Option(30.0, min=0, help="Seconds that a party may be waited for."),
-    once: bool = typer.Option(False, "--once", help="One look; the exit code is 1 where something is wrong."),
+    once: bool = typer.Option(
+        False, "--once", help="One look; the exit code is 1 where something is wrong, or no answer."
+    ),
     json: str | None = json_option("one look (as with --once)"),
 ) -> None:
     """One table of a whole run, from /metrics of the parties that agree to it: rounds, ε, and whom others wait for.
@@ -298,7 +300,8 @@ def collect(
     """Put the learners' final models together into one run record, and write FOLDER/report.html of it.
 
     Where a party's noise is on its messages, its own parameters are not private, and the run record gets those that it
-    sent last; whoever wants the others finds own-model.npy in the party's folder.
+    sent last; whoever wants the others finds own-model.npy in the party's folder. Who left, or was put out, before the
+    end is left out, with a note.
     """
     needs_extra()
     from gossamer.peers.certificates import learner_of

@@ -92,6 +92,7 @@ class Node:
         self.membership = PassingOn(party, verify or _takes_none, self.releases)
         self.apart: dict[int, str] = {}  # why links do not open that two ends see otherwise
         self.differences: dict[int, str] = {}  # what keeps a neighbour, or who would be one, from this run
+        self.told_out: set[int] = set()  # neighbours that say that this learner was put out
         self.refused: Counter[tuple[int, str]] = Counter()  # by sender and reason
         self.sent = self.received = self.resends = 0  # bytes, bytes, times
 
@@ -232,6 +233,7 @@ class Node:
                 self._hold(sender, lambda: self.doubts.refusal_claims(sender, why))
             if header.reason in (PUT_OUT, CAPABILITY):  # its owner has to see it
                 self.differences[sender] = f"learner {sender} says: {quoted(header.sentence)}"
+                self.told_out |= {sender} if header.reason == PUT_OUT else set()
             raise RefusedError("refused", f"learner {sender} refuses this one: {quoted(header.sentence)}")
         elif isinstance(header, Settings):
             self._compare(sender, frame.payload)
@@ -288,6 +290,7 @@ class Node:
         self._welcome.add(sender)
         self._left.discard(sender)
         self.differences.pop(sender, None)
+        self.told_out.discard(sender)
         if ACCEPTS not in self.releases.get(sender, Release()).capabilities:
             party.knows_us(sender)  # nothing will say so
         if answer:  # a listener that has just come, or come back
@@ -360,7 +363,12 @@ class Node:
     def _put_out(self, sender: int) -> str:
         """In a sentence, since when a learner is one no more; empty where it was not put out."""
         out = next((change for change in self.party.history.changes if sender in change.lost), None)
-        return "" if out is None else f"learner {sender} was put out by {out.named}, of round {out.at}."
+        if out is None:
+            return ""
+        return (
+            f"learner {sender} was put out by {out.named}, of round {out.at}, and the others go on without it: let it "
+            "end; its records may join again as a new party's."
+        )
 
     def met_release(self, j: int, release: Release) -> None:
         """A neighbour has said what it runs, as it does on every link that opens."""
@@ -382,10 +390,11 @@ class Node:
     def answer_stranger(self, sender: int, sends: bool = False) -> list[bytes]:
         """What a learner of the run is told that dials this one for a link that is not here: its graph must be another.
 
-        `sends`: for one on which this learner would send.
+        One that was put out is told that alone. A hello would be of a round that the others reached without it, and
+        say to it that its journal is old. `sends`: for a link on which this learner would send.
         """
         if out := self._put_out(sender):
-            return [self.hello, wire.pack(Frame(Refusal(PUT_OUT, out)))]
+            return [wire.pack(Frame(Refusal(PUT_OUT, out)))]
         history = self.party.history
         taken = history.changes[: history.version_at(self.party.round)]
         if gone := next((one for one in taken if sender in one.leaves), None):

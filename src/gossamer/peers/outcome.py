@@ -27,6 +27,8 @@ from gossamer.privacy.boundary import budgets
 from gossamer.run_record import LEARNER, Record, mean_row, plain
 from gossamer.version import __version__
 
+GONE = {"left", "put out"}  # what the outcome of a party says that was not there to the end
+
 
 def write_outcome(plan: Plan, party: Party, boundary: PrivateBoundary | Unproved, status: Status) -> None:
     """The model, or where only messages are private the last message that carried it; and the model for the owner."""
@@ -63,7 +65,8 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
     """The merged run record of a run whose learners have all ended, but for those `without` whom it is made.
 
     What the others have learnt is theirs, whether or not one of them can be asked for its outcome; so a party that is
-    lost for good keeps nobody from collecting. The record says who is not in it.
+    lost for good keeps nobody from collecting. A party that left has the model of the round in which it left, which may
+    have learnt nothing yet: it is left out, too, unless all have left. The record says who is not in it.
     """
     places = [place for place in learners_in(folder) if learner_of(place.name) not in without]
     if not places:
@@ -74,9 +77,12 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
     abouts = [outcome.about for outcome in outcomes]
     _refuse_incomplete(folder, plan, abouts, without)
     _refuse_unlike(folder, outcomes)
-    theta = np.concatenate([outcome.theta for outcome in outcomes])
-    stayed = [about for about in abouts if not {"left", "put out"} & about.keys()] or abouts
-    t, epsilons = min(about["round"] for about in stayed), [about["epsilon"] for about in abouts]
+    gone = [about for about in abouts if GONE & about.keys()]
+    gone = [] if len(gone) == len(abouts) else gone
+    abouts = [about for about in abouts if about not in gone]
+    left_out = {*without, *(about["learner"] for about in gone)}
+    theta = np.concatenate([outcome.theta for outcome in outcomes if outcome.about["learner"] not in left_out])
+    t, epsilons = min(about["round"] for about in abouts), [about["epsilon"] for about in abouts]
     learners = np.recarray(len(theta), dtype=LEARNER)
     learners.tracking_error = learners.optimality_gap = learners.accuracy = np.nan
     learners.consensus_error = np.linalg.norm(theta - theta.mean(axis=0), axis=1)
@@ -87,7 +93,7 @@ def collect_outcomes(folder: Path, without: Collection[int] = ()) -> Record:
         learners=learners,
         optimum=np.full(theta.shape[1], np.nan),
         config=_config(plan, abouts),
-        notes=(*_absent(without, abouts), *_notes(abouts), *tell_uncancelled(read_shares(abouts), plan)),
+        notes=(*_absent(left_out, abouts), *_gone(gone), *_notes(abouts), *tell_uncancelled(read_shares(abouts), plan)),
         claim="; ".join(sorted({about["claim"] for about in abouts})),
         epsilon=None if None in epsilons else budgets(*np.array(epsilons, dtype=float).T),
     )
@@ -165,16 +171,22 @@ def _notes(abouts: Sequence[About]) -> list[str]:
             (first, sender), messages = about["late"][0], f"{len(about['late'])} messages"
             which = f"{messages}, the first of learner {sender} in round {first}"
             notes.append(f"Learner {about['learner']} went on without {which}.")
-    for about in abouts:
-        since = [f"joined in round {about['joined']}"] if "joined" in about else []
-        since += [f"left in round {about['left']}"] if "left" in about else []
-        since += [f"was put out in round {about['put out']}"] if "put out" in about else []
-        if since:
-            notes.append(f"Learner {about['learner']} {' and '.join(since)}.")
-    rounds = [about["round"] for about in abouts if not {"left", "put out"} & about.keys()]
+    notes += [f"Learner {about['learner']} {since}." for about in abouts if (since := _since(about))]
+    rounds = [about["round"] for about in abouts if not GONE & about.keys()]
     if len(set(rounds)) > 1:
         notes.append(f"The learners stopped after {min(rounds)} to {max(rounds)} rounds.")
     return notes
+
+
+def _gone(abouts: Sequence[About]) -> list[str]:
+    """Who left before the end, and is left out."""
+    return [f"Learner {about['learner']} {_since(about)}: its model of then is not among them." for about in abouts]
+
+
+def _since(about: About) -> str:
+    """When a party came and went; empty where it was there from the beginning to the end."""
+    said = {"joined": "joined", "left": "left", "put out": "was put out"}
+    return " and ".join(f"{verb} in round {about[name]}" for name, verb in said.items() if name in about)
 
 
 def _config(plan: Plan, abouts: Sequence[About]) -> dict[str, Any]:

@@ -198,6 +198,13 @@ class PassingOn:
             )
 
 
+def surely_in_time(change: Change, round_: int, lateness: int) -> int:
+    """A round before which a change that is given in `round_` is everywhere, whatever the graph: no way from one member
+    to another has more links than there are others."""
+    others = len(set(change.members) - change.joins | change.leaves) - 1
+    return round_ + others * (1 + lateness) + 1
+
+
 def neighbours(history: History, i: int, mixes: tuple[Matrix, ...]) -> set[int]:
     """Who hears learner i, or is heard by it, in the newest graph."""
     told = _told(history, mixes)

@@ -38,6 +38,7 @@ from gossamer.peers.party import Party
 from gossamer.peers.passing import passing_state
 from gossamer.peers.starting import check_rounds, memory_of, open_journal, place_of_records, read_records
 from gossamer.peers.status import EVERY, RECORDS, Status, write_failure
+from gossamer.peers.threads import compute_in_one_thread
 from gossamer.peers.transport import ROOM, MakeTransport, Transport, Wiring
 
 TICK, LINGER, LEAVE_AGAIN = 0.2, 30.0, 5.0  # seconds
@@ -68,6 +69,7 @@ class LearnerProcess:
         self.model, self.algorithm = plan.model(), plan.algorithm()
         self.size = self.model.theta_size(plan.schema.columns)
         keep_large_pages(self.size)
+        compute_in_one_thread()
         refuse_open_keys(plan)
         self._credentials = CredentialsWatch(plan)
         pairs = PartyPairs(plan.learner) if plan.secrets is not None else None

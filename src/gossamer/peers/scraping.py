@@ -100,6 +100,8 @@ def fetch(target: Target, seconds: float) -> bytes:
         raise Unanswered(
             f"TLS failed: {quoted(getattr(error, 'verify_message', '') or str(error.reason), 100)}"
         ) from None
+    except ConnectionRefusedError as error:  # as of a learner that has ended: whoever comes later cannot tell
+        raise Unanswered(f"{quoted(str(error.strerror), 100)}, so it is not there, or has ended") from None
     except (OSError, UnicodeError) as error:
         raise Unanswered(quoted(getattr(error, "strerror", None) or str(error), 100)) from None
 

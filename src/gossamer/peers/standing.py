@@ -14,8 +14,8 @@ SILENT = 4.0  # seconds without a word, of which there is one a second
 State = Literal["running", "waiting", "late", "stopped", "failed", "done", "unknown"]
 STATES: Mapping[str, State] = {
     "not started": "waiting", "starting": "waiting", "waiting for records": "waiting", "waiting": "waiting",
-    "held": "waiting", "running": "running", "delivering": "running", "done": "done", "stopped": "stopped",
-    "failed": "failed", "disk full": "stopped", "starting again": "stopped",
+    "held": "waiting", "put out": "waiting", "running": "running", "delivering": "running", "done": "done",
+    "stopped": "stopped", "failed": "failed", "disk full": "stopped", "starting again": "stopped",
 }  # fmt: skip
 AGAIN = ("disk full", "starting again")  # ended for what passes by itself: see gossamer.peers.passing
 OVER = ("done", "stopped", "failed")
@@ -73,6 +73,8 @@ def _alone(one: Mapping[str, Any], pids: Mapping[str, int] | None, now: float) -
         said = f"waits for {_learners(whom)}" if whom else alone
     if one.get("differs") and state == "waiting":
         said = "settings differ"
+    if one["state"] == "put out":
+        said = "is told that it was put out"
     if one["state"] == "held":
         said = f"held by what {_learners([int(j) for j in one.get('held') or {}])} said"
     return {"state": state, "t": t, "said": _joined([said, again])}

@@ -22,7 +22,7 @@ from gossamer.peers.credentials import CredentialsWatch
 from gossamer.peers.feed import Records
 from gossamer.peers.folders import learners_in
 from gossamer.peers.journal import Journal
-from gossamer.peers.node import Node
+from gossamer.peers.node import PUT_OUT, Node
 from gossamer.peers.passing import passing_state
 from gossamer.peers.status_file import StatusFile
 from gossamer.peers.uncancelled import Shares, shares_of, tell_uncancelled
@@ -127,7 +127,8 @@ class Status:
         waits_for = [] if state or node.done or node.waiting < EVERY else node.waits_for
         if state is None:
             starved = RECORDS if party.starved else "running"
-            going_on = "delivering" if party.finished else "waiting" if waits_for else starved
+            waiting = "waiting" if node.told_out.isdisjoint(waits_for) else PUT_OUT
+            going_on = "delivering" if party.finished else waiting if waits_for else starved
             self.state = "held" if node.doubts.halting else going_on
         self.errors = self._own_errors(party.state.theta)
         return {
