@@ -26,9 +26,7 @@ import msgspec
 
 from gossamer.peers import wire
 from gossamer.peers.journal import Journal, Snapshot
-from gossamer.peers.journal_copy import InMemory
 from gossamer.peers.journal_files import Same
-from gossamer.peers.journal_place import OnDisk
 from gossamer.peers.journal_sums import checksum_of
 from gossamer.peers.node import Node
 from gossamer.peers.party import Party
@@ -245,29 +243,6 @@ def test_a_database_that_was_lost_is_refused_beside_its_files(tmp_path, what):
     lost(tmp_path, what)
     with pytest.raises(gs.GossamerError, match=r"lost or put back in time|cannot be used|damaged"):
         team.start(0)
-
-
-def link_to_database(place):
-    place.symlink_to(place.with_name("j.db"))
-
-
-def second_name_of_database(place):
-    os.link(place.with_name("j.db"), place)
-
-
-@pytest.mark.parametrize("put", [link_to_database, second_name_of_database, os.mkfifo, os.mkdir])
-@pytest.mark.parametrize("slot", [0, 2])  # one that has a round, and one that will
-def test_what_is_no_file_of_a_round_in_its_place_is_refused_before_it_is_opened(tmp_path, put, slot):
-    """A FIFO would be waited for; and closing a second descriptor of the database gives up SQLite's lock of it."""
-    journal = Journal(tmp_path / "j.db", "run", 0, "f", "process")
-    journal.commit(ROUND._replace(round=0), SENT)
-    journal.close()
-    place = tmp_path / f"j.db.{slot}"
-    place.unlink(missing_ok=True)
-    put(place)
-    for store in (OnDisk, InMemory):
-        with pytest.raises(gs.GossamerError, match=rf"j.db.{slot} is no file of a round"):
-            Journal(tmp_path / "j.db", "run", 0, "f", "process", store=store)
 
 
 def test_a_message_that_changed_on_the_disk_is_not_sent(tmp_path):

@@ -6,6 +6,7 @@ Whatever flips, the journal is refused with one sentence, or what it says is wha
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import sqlite3
@@ -19,7 +20,9 @@ pytest.importorskip("msgspec", reason="needs the extra `peers`")
 
 import gossamer as gs
 from gossamer.peers.journal import Journal, Snapshot
+from gossamer.peers.journal_copy import InMemory
 from gossamer.peers.journal_files import HEAD
+from gossamer.peers.journal_place import OnDisk
 
 ROUNDS, FLIPS = 7, 700
 SENT = {"s": np.arange(7, dtype="<f4").tobytes(), "theta": b"12345678901"}
@@ -215,3 +218,26 @@ def test_a_release_without_the_digest_may_write_in_between(kept, tmp_path):
     db.execute("delete from about where name = 'check'")
     db.close()
     assert said(folder)[-1] == b"\xac" * 32, "as every journal of a release before it"
+
+
+def link_to_database(place):
+    place.symlink_to(place.with_name("j.db"))
+
+
+def second_name_of_database(place):
+    os.link(place.with_name("j.db"), place)
+
+
+@pytest.mark.parametrize("put", [link_to_database, second_name_of_database, os.mkfifo, os.mkdir])
+@pytest.mark.parametrize("slot", [0, 2])  # one that has a round, and one that will
+def test_what_is_no_file_of_a_round_in_its_place_is_refused_before_it_is_opened(tmp_path, put, slot):
+    """A FIFO would be waited for; and closing a second descriptor of the database gives up SQLite's lock of it."""
+    journal = Journal(tmp_path / "j.db", "run", 0, "f", "process")
+    commit(journal, 0)
+    journal.close()
+    place = tmp_path / f"j.db.{slot}"
+    place.unlink(missing_ok=True)
+    put(place)
+    for store in (OnDisk, InMemory):
+        with pytest.raises(gs.GossamerError, match=rf"j.db.{slot} is no file of a round"):
+            Journal(tmp_path / "j.db", "run", 0, "f", "process", store=store)
