@@ -10,21 +10,8 @@ pytest.importorskip("grpc", reason="needs the extra `peers`")
 from gossamer.errors import GossamerError
 from gossamer.peers.addresses import port_in
 from gossamer.peers.config import read_config
+from test_enrolment import DECLARED
 
-DECLARED = [
-    "--target",
-    "ill",
-    "--classes",
-    "no,yes",
-    "--range",
-    "age=0:100",
-    "--steps",
-    6,
-    "--clip",
-    1,
-    "--graph",
-    "ring",
-]
 NONE = [
     "127.0.0.1:22999999",
     "127.0.0.1:65536",

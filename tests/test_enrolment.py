@@ -42,20 +42,8 @@ from renewing import STEPS, Halfway
 from test_processes import free_ports
 
 M = 3
-DECLARED = [
-    "--target",
-    "ill",
-    "--classes",
-    "no,yes",
-    "--range",
-    "age=0:100",
-    "--steps",
-    6,
-    "--clip",
-    1,
-    "--graph",
-    "ring",
-]
+AGES = "age=0:100"
+DECLARED = ["--target", "ill", "--classes", "no,yes", "--range", AGES, "--steps", 6, "--clip", 1, "--graph", "ring"]
 
 
 def four_in_a_row(words):
